@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# outbox-relay: one makefile for everything; `make help` lists what it can do.
+
+# --- what to build, and how -------------------------------------------------------------------------------------------
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+CFLAGS  ?= -O2 -g
+SAN     ?=
+FAULTS  ?=
+WERROR  ?=
+V       ?=
+FUZZ_SECONDS ?= 20
+
+comma := ,
+empty :=
+space := $(empty) $(empty)
+
+# Each kind of build has a folder of its own: release, address-undefined, thread, release-faults, release-clang...
+variant := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)$(if $(FAULTS),-faults)$(if $(findstring clang,$(CC)),-clang)
+B       := build/$(variant)
+Q       := $(if $(V),,@)
+
+# Known to gcc 12 and clang 14 alike, then what only one of them knows.
+warnings := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings \
+  -Wcast-qual -Wcast-align -Wvla -Wundef -Wformat=2 -Wswitch-enum -Wimplicit-fallthrough -Wdouble-promotion -Wnull-dereference \
+  -Wpointer-arith -Wredundant-decls -Wunused-macros
+warnings += $(if $(findstring clang,$(CC)),-Wunreachable-code-aggressive -Wassign-enum -Wcomma,-Wlogical-op -Wduplicated-cond -Wduplicated-branches)
+warnings += $(if $(WERROR),-Werror)
+
+# Asked once and only when something is compiled, so that `make deps all` works where pkg-config comes with deps. Headers of libraries
+# are not ours to warn about, hence -isystem.
+libs       := libpq rdkafka libuv libmicrohttpd jansson
+have_systemd = $(eval have_systemd := $(shell pkg-config --exists libsystemd 2>/dev/null && echo libsystemd))$(have_systemd)
+lib_cflags = $(eval lib_cflags := $(subst -I/,-isystem /,$(shell pkg-config --cflags $(libs) $(have_systemd))) \
+  $(if $(have_systemd),-DHAVE_SYSTEMD))$(lib_cflags)
+lib_libs   = $(eval lib_libs := $(shell pkg-config --libs $(libs) $(have_systemd)))$(lib_libs)
+
+# Fortify only works on optimised code, and hides errors from the sanitisers.
+fortify  := $(if $(SAN),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-D_FORTIFY_SOURCE=2))
+sanitise := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+c_flags   = -std=c17 -D_GNU_SOURCE -I. -I$(B) $(warnings) -fPIE -fstack-protector-strong $(fortify) $(sanitise) \
+  $(if $(FAULTS),-DFAULTS) $(lib_cflags) -pthread $(CFLAGS) $(CPPFLAGS)
+ld_flags  = -pie -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack -pthread $(sanitise) $(CFLAGS) $(LDFLAGS)
+test_flags = -DTEST_BUILD_FOLDER='"$(CURDIR)/$(B)"' -DTEST_SOURCE_FOLDER='"$(CURDIR)"'
+
+# --- sources: whatever lies in these folders --------------------------------------------------------------------------
+
+core_src  := $(wildcard relay/core/*.c)
+relay_src := $(core_src) $(wildcard relay/edge/*.c relay/app/*.c)
+main_src  := $(wildcard relay/main.c)
+lib_src   := $(wildcard tests/lib/*.c)
+sim_src   := $(wildcard tests/sim/*.c)
+schema    := $(sort $(wildcard schema/*.sql))
+fuzz_src  := $(wildcard tests/fuzz/*.c)
+# Programs of one file each.
+demo_src  := $(wildcard producer-demo/*.c)
+tool_src  := $(wildcard tests/lib/bin/*.c)
+bench_src := $(wildcard tests/bench/*.c)
+
+objects    = $(patsubst %.c,$(B)/obj/%.o,$(1))
+# my_tool.c becomes my-tool
+program    = $(foreach s,$(1),$(B)/$(subst _,-,$(basename $(notdir $(s)))))
+
+relay    := $(if $(main_src),$(B)/outbox-relay)
+tools    := $(call program,$(tool_src))
+demos    := $(call program,$(demo_src))
+benches  := $(call program,$(bench_src))
+suites   := $(foreach s,unit edge crash,$(if $(wildcard tests/$(s)/*.c),$(s)))
+programs := $(foreach s,$(suites),$(B)/test-$(s))
+sim      := $(if $(sim_src),$(B)/sim)
+# Not sanitised: a mutant must be caught by the oracle, not by a crash.
+mutants  := $(if $(SAN),,$(if $(sim_src),$(if $(wildcard tests/sim/mutants),$(shell sed -e 's/\#.*//' -e '/^ *$$/d' -e 's/ .*//' tests/sim/mutants))))
+mutant_sims := $(foreach m,$(mutants),build/mutant-$(m)/sim)
+fuzzers  := $(foreach f,$(fuzz_src),build/fuzz/$(subst _,-,$(basename $(notdir $(f)))))
+formatted := $(sort $(shell find relay producer-demo tests -name '*.[ch]' 2>/dev/null))
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+.PHONY: all help test test-unit test-sim test-edge test-e2e check demo bench layers lint format format-check install uninstall clean deps \
+  fuzz FORCE
+
+all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
+
+help: ## this list
+	@echo 'make [TARGET] [SAN=address,undefined|thread] [FAULTS=1] [WERROR=1] [V=1] [CC=...] [CFLAGS=...] [PREFIX=...] [DESTDIR=...]'
+	@sed -n 's/^\([a-z][a-z0-9-]*\):.*## \(.*\)/  \1@\2/p' Makefile | awk -F@ '{ printf "%-16s%s\n", $$1, $$2 }'
+
+# --- build ------------------------------------------------------------------------------------------------------------
+
+# With `make deps all`, nothing is compiled before the packages are there.
+early := $(if $(filter deps,$(MAKECMDGOALS)),deps)
+
+# Changes when the flags do, so that everything is compiled anew.
+$(B)/flags: FORCE | $(early)
+	@mkdir -p $(B)
+	@printf '%s\n' '$(CC) $(subst ','\'',$(c_flags) $(ld_flags) $(lib_libs))' | cmp -s - $@ || \
+	  printf '%s\n' '$(CC) $(subst ','\'',$(c_flags) $(ld_flags) $(lib_libs))' > $@
+
+$(B)/obj/relay/%.o: relay/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo '  CC    $<'
+	$(Q)$(CC) $(c_flags) -MMD -MP -c $< -o $@
+
+$(B)/obj/producer-demo/%.o: producer-demo/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo '  CC    $<'
+	$(Q)$(CC) $(c_flags) -MMD -MP -c $< -o $@
+
+$(B)/obj/tests/%.o: tests/%.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo '  CC    $<'
+	$(Q)$(CC) $(c_flags) $(test_flags) -MMD -MP -c $< -o $@
+
+# schema/*.sql as bytes, in the order of their names; declared in relay/edge/schema.h. Each ends with a zero that is not counted.
+$(B)/schema.c: schema/embed.sh $(schema) relay/edge/schema.h | $(B)/flags
+	@echo '  GEN   $@'
+	$(Q)sh schema/embed.sh $(schema) > $@
+
+$(B)/obj/schema.o: $(B)/schema.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo '  CC    $<'
+	$(Q)$(CC) $(c_flags) -MMD -MP -c $< -o $@
+
+# A program takes out of an archive only what it uses, so a test of one module does not wait for the others.
+$(B)/librelay.a: $(call objects,$(relay_src)) $(B)/obj/schema.o
+	@echo '  AR    $@'
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(B)/libcore.a: $(call objects,$(core_src)) $(B)/flags
+	@echo '  AR    $@'
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+$(B)/libtests.a: $(call objects,$(lib_src)) $(B)/flags
+	@echo '  AR    $@'
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+link = @echo '  LINK  $@'; $(if $(V),set -x;) $(CC) $(filter %.o,$^) $(filter %.a,$^) $(ld_flags) $(lib_libs) -o $@
+
+$(B)/outbox-relay: $(call objects,$(main_src)) $(B)/librelay.a
+	$(link)
+
+$(B)/sim: $(call objects,$(sim_src)) $(B)/libcore.a
+	$(link)
+
+define suite_rule
+$$(B)/test-$(1): $(call objects,$(wildcard tests/$(1)/*.c)) $$(B)/libtests.a $$(B)/librelay.a
+	$$(link)
+endef
+$(foreach s,$(suites),$(eval $(call suite_rule,$(s))))
+
+define program_rule
+$(call program,$(1)): $(call objects,$(1)) $(2)
+	$$(link)
+endef
+$(foreach s,$(demo_src) $(tool_src) $(bench_src),$(eval $(call program_rule,$(s))))
+
+# The real core with one rule of it broken: every line of tests/sim/mutants names a mutant and the check that must catch it.
+build/mutant-%/sim: $(sim_src) $(core_src) $(wildcard tests/sim/*.h relay/core/*.h) $(B)/flags
+	@mkdir -p $(@D)
+	@echo '  MUTANT $*'
+	$(Q)$(CC) $(c_flags) -DMUTANT_$* $(filter %.c,$^) $(ld_flags) -o $@
+
+# libFuzzer; each fuzzer may use every module of the relay.
+fuzz_cc := clang -std=c17 -D_GNU_SOURCE -I. -Ibuild/fuzz -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
+build/fuzz/obj/%.o: %.c | $(early)
+	@mkdir -p $(@D)
+	@echo '  FUZZ  $<'
+	$(Q)$(fuzz_cc) -fsanitize=fuzzer-no-link $(lib_cflags) -MMD -MP -c $< -o $@
+
+build/fuzz/obj/schema.o: $(B)/schema.c | $(early)
+	@mkdir -p $(@D)
+	$(Q)$(fuzz_cc) -fsanitize=fuzzer-no-link -c $< -o $@
+
+build/fuzz/librelay.a: $(patsubst %.c,build/fuzz/obj/%.o,$(relay_src)) build/fuzz/obj/schema.o
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+define fuzz_rule
+build/fuzz/$(subst _,-,$(basename $(notdir $(1)))): build/fuzz/obj/$(1:.c=.o) build/fuzz/librelay.a
+	@echo '  LINK  $$@'
+	$$(Q)$$(fuzz_cc) -fsanitize=fuzzer $$^ $$(lib_libs) -pthread -o $$@
+endef
+$(foreach s,$(fuzz_src),$(eval $(call fuzz_rule,$(s))))
+
+-include $(wildcard $(B)/obj/*.d $(B)/obj/*/*.d $(B)/obj/*/*/*.d $(B)/obj/*/*/*/*.d build/fuzz/obj/*/*.d build/fuzz/obj/*/*/*.d)
+
+# --- tests ------------------------------------------------------------------------------------------------------------
+
+run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit)
+run_sim  := $(sim) $(if $(mutants),$(wildcard tests/sim/mutants.sh))
+run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
+run_e2e  := $(if $(filter crash,$(suites)),$(B)/test-crash)
+for_sim  := $(sim) $(mutant_sims)
+export OUTBOX_RELAY_BINARY ?= $(CURDIR)/$(B)/outbox-relay
+
+test: all $(tools) $(programs) $(for_sim) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
+	@tests/totals.sh $(run_unit) $(run_sim) $(run_edge) $(run_e2e)
+
+test-unit: $(run_unit) ## the modules, without any service
+	@tests/totals.sh $(run_unit)
+
+test-sim: $(for_sim) ## the real core in simulated time, and its mutants
+	@tests/totals.sh $(run_sim)
+
+test-edge: all $(tools) $(run_edge) ## each edge against its real peer
+	@tests/totals.sh $(run_edge)
+
+test-e2e: all $(tools) $(run_e2e) ## whole relays, stopped and killed under load, judged by the oracle
+	@tests/totals.sh $(run_e2e)
+
+check: all $(tools) $(run_e2e) ## the same as test-e2e in this version (crash injection at every step comes later)
+	@tests/totals.sh $(run_e2e)
+
+fuzz: $(fuzzers) ## run each fuzzer for FUZZ_SECONDS (20)
+	@for f in $(fuzzers); do \
+	  mkdir -p $$f.corpus && echo "  RUN   $$f" && \
+	  $$f -max_total_time=$(FUZZ_SECONDS) -timeout=5 -print_final_stats=1 -artifact_prefix=$$f. $$f.corpus 2> $$f.log || { tail -40 $$f.log; exit 1; }; \
+	  grep -E 'number_of_executed_units' $$f.log; \
+	done
+
+demo: all $(tools) ## a temporary PostgreSQL, a broker, load, the relay (killed once), a consumer; KAFKA=host:port for a real broker
+	@BUILD=$(B) producer-demo/demo.sh
+
+bench: all $(tools) $(benches) ## drain and latency against a real Kafka, beside a textbook relay and CONTENDER=path
+	@BUILD=$(B) tests/bench/bench.sh
+
+# --- rules of the house -----------------------------------------------------------------------------------------------
+
+layers: $(call objects,$(core_src)) ## who may include whom (relay/layers), and which symbols the core may need
+	@awk -f tests/layers.awk relay/layers $(sort $(shell find relay -name '*.[ch]'))
+	@tests/symbols.sh $(call objects,$(core_src))
+	@echo 'layers: fine'
+
+lint: ## cppcheck, and the sizes and habits of tests/style.sh
+	@tests/style.sh $(formatted)
+	@cppcheck --quiet --std=c11 --language=c -j 2 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+	  --suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE -DTEST_BUILD_FOLDER='"b"' -DTEST_SOURCE_FOLDER='"s"' \
+	  -I. $(filter %.c,$(formatted))
+	@echo 'lint: fine'
+
+format: ## clang-format everything in place
+	@clang-format -i $(formatted)
+
+format-check: ## fail if clang-format would change anything
+	@clang-format --dry-run -Werror $(formatted)
+	@echo 'format: fine'
+
+# --- install ----------------------------------------------------------------------------------------------------------
+
+install: $(relay) ## into $(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(B)/outbox-relay $(DESTDIR)$(PREFIX)/bin/outbox-relay
+
+uninstall: ## what install put there
+	rm -f $(DESTDIR)$(PREFIX)/bin/outbox-relay
+
+clean: ## remove build/
+	rm -rf build
+
+deps: ## install what is missing: Debian packages (sudo unless root), Kafka into the user's cache folder
+	@tests/deps.sh
