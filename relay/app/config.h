@@ -14,7 +14,9 @@ enum config_verb {
     CONFIG_MIGRATE,
     CONFIG_CHECK,
     CONFIG_HELP,
-    CONFIG_VERSION
+    CONFIG_VERSION,
+    CONFIG_PRINT_TABLE, /* --print-settings-table, for tests/settings.sh */
+    CONFIG_PRINT_INI    /* --print-settings-ini, makes packaging/outbox-relay.ini */
 };
 enum config_mark {
     CONFIG_MARK_SENT_AT,
@@ -61,5 +63,6 @@ void config_reset(struct config *c);
 
 void config_print_help(FILE *to);
 void config_print_table(FILE *to); /* the README's table, in Markdown */
+void config_print_ini(FILE *to);   /* the commented example */
 
 #endif

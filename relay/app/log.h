@@ -27,7 +27,8 @@ struct log_field {
 #define LOG_NUMBER(field_name, value) ((struct log_field){.name = (field_name), .number = (int64_t)(value)})
 
 /* `fd` is kept, not closed; its writes are made non-blocking without changing the open file that other processes share. Copies `name`.
- * NULL: out of memory. */
+ * A line is at most 4096 bytes. The process ignores SIGPIPE from now on: a reader that went away costs lines, not the relay. NULL: out of
+ * memory. */
 struct log *log_new(int fd, enum log_level level, const char *name);
 void log_free(struct log *l); /* NULL is allowed. */
 

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The verb `run`: the one place that performs what the core wants, on one loop. */
+#ifndef RELAY_APP_DAEMON_H
+#define RELAY_APP_DAEMON_H
+
+struct config;
+
+/* Run until a signal, or with c->drain until nothing is pending. Borrows `c`. Returns the exit status: 0; 1: rows remain, or the stop
+ * overran shutdown_ms; 2: a setting is wrong, with a sentence on stderr. */
+int daemon_run(const struct config *c);
+
+#endif
