@@ -16,16 +16,26 @@ struct process {
     char output[256]; /* the file that stdout and stderr went to */
 };
 
-/* Start argv[0] (looked up in PATH), environment inherited plus `env` (NULL-terminated "NAME=value" list, or NULL). Dies with the caller. */
+/* Start argv[0] (looked up in PATH), environment inherited plus `env` (NULL-terminated "NAME=value" list, or NULL). Dies with the caller.
+ * Its output goes to the file `output`, in temp_folder() unless it is a path; NULL: a new "NAME-N.log" there. A restart appends. */
 struct process process_start(const char *const *argv, const char *const *env, const char *output);
+/* The same, with more to choose. */
+struct process_options {
+    const char *user; /* to run as, if we are root; NULL: as we are */
+    int input;        /* becomes its stdin; 0: /dev/null */
+};
+struct process process_start_with(const char *const *argv, const char *const *env, const char *output, struct process_options options);
 bool process_running(struct process *p); /* reaps it if it ended */
 void process_signal(struct process *p, int signal_number);
 int process_wait(struct process *p, unsigned seconds); /* its exit status, 128 + signal; fails the test after `seconds` */
+/* Run to its end, and fail the test with its output unless it exits with 0. */
+void process_run(const char *const *argv, const char *const *env, struct process_options options, unsigned seconds);
 /* Contents of its output so far; lent until the next call. */
 const char *process_output(const struct process *p);
 
-const char *temp_folder(void); /* of this test program; removed at its end */
-int free_port(void);
+/* Of this test (in test_suite_start: shared by the tests of this program); removed at its end. *.log files in it are shown if it fails. */
+const char *temp_folder(void);
+int free_port(void); /* on 127.0.0.1; below the range from which outgoing connections take theirs */
 
 /* --- PostgreSQL --------------------------------------------------------------------------------------------------- */
 
@@ -37,12 +47,25 @@ struct postgres {
     struct process server;
 };
 
-/* initdb and start; `settings` are extra lines of postgresql.conf, or NULL. Not as root: runs as user `postgres` when we are root. */
+/* A new cluster, started; `settings` are extra lines of postgresql.conf, or NULL. Not as root: runs as user `postgres` when we are root.
+ * No TCP, unless `settings` say listen_addresses (the port is free). Clusters of one test program have one system identifier: they are
+ * copies of one initdb. */
 struct postgres postgres_start(const char *settings);
-void postgres_kill(struct postgres *p);          /* kill -9 of the postmaster and its children */
-void postgres_restart(struct postgres *p);       /* after a kill or a stop; waits until it answers */
-void postgres_stop(struct postgres *p);          /* fast; waits */
-void postgres_migrate(const struct postgres *p); /* by the relay's own binary */
+void postgres_kill(struct postgres *p);                           /* kill -9 of the postmaster and its children */
+void postgres_restart(struct postgres *p);                        /* after a kill or a stop; waits until it answers */
+void postgres_stop(struct postgres *p);                           /* fast; waits */
+void postgres_migrate(const struct postgres *p);                  /* by the relay's own binary */
+void postgres_settings(struct postgres *p, const char *settings); /* more lines of postgresql.conf, from the next start or reload */
+void postgres_reload(struct postgres *p);                         /* postgresql.conf and pg_hba.conf; tells the server and goes on */
+void postgres_forget(const char *folder);                         /* for the harness: what killed servers below it left in the kernel */
+
+/* Run statements on a connection of their own. Returns the rows of the last one, columns separated by tabs, rows by newlines (none after
+ * the last), NULL as nothing; lent until the 16th next call. An error fails the test. Write %% for %. */
+const char *postgres_query(const char *conninfo, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, for one number (0 where there is NULL or no row). */
+int64_t postgres_number(const char *conninfo, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same, where an error is expected: returns its SQLSTATE, or "" if there was none. */
+const char *postgres_error(const char *conninfo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
@@ -53,7 +76,10 @@ struct kafka {
     struct process server;
 };
 
-struct kafka kafka_start(void); /* real; one node; waits until it answers */
+/* Real; one node; waits until it answers. A broker that was started in test_suite_start is for every test: do not kill or stop it in one. */
+struct kafka kafka_start(void);
+/* The same, with extra lines of server.properties. */
+struct kafka kafka_start_with(const char *settings);
 void kafka_kill(struct kafka *k);
 void kafka_restart(struct kafka *k);
 void kafka_stop(struct kafka *k);
@@ -61,10 +87,14 @@ void kafka_stop(struct kafka *k);
 void kafka_topic_create(const char *bootstrap, const char *topic, int partitions, const char *config);
 void kafka_topic_delete(const char *bootstrap, const char *topic);
 
-/* The mock cluster: tests/lib/mock_cluster, whose stdin takes commands, one a line:
- *   topic NAME PARTITIONS | error APIKEY CODE COUNT | rtt MS | down | up | leader TOPIC PARTITION BROKER | topic-error NAME CODE */
+/* Partitions that metadata shows, all with a leader; 0: there is no such topic. */
+int kafka_topic_partitions(const char *bootstrap, const char *topic);
+
+/* The mock cluster: build/<variant>/mock-cluster, whose stdin takes commands, one a line:
+ *   topic NAME PARTITIONS | error APIKEY CODE COUNT | rtt MS | down | up | leader TOPIC PARTITION BROKER | topic-error NAME CODE
+ * APIKEY is a number of Kafka's protocol (0 Produce, 3 Metadata, 22 InitProducerId); CODE an error number of it. */
 struct mock {
-    char bootstrap[128];
+    char bootstrap[256];
     int commands; /* the write end of its stdin */
     struct process server;
 };

@@ -9,6 +9,9 @@
  *
  * A program is one or more files of tests linked with tests/lib; its main is here. Arguments are parts of names: only tests whose name
  * contains one of them run. `--list` lists. Exit status 1 when anything failed, or when nothing ran.
+ *
+ * What a test writes is shown only if it fails, together with the ends of the *.log files of its temp folder. Whatever it left running is
+ * killed. In the environment, TEST_SLOW=4 makes every deadline four times as long (for valgrind), TEST_KEEP=1 keeps the temp folder.
  */
 #ifndef TESTS_LIB_TEST_H
 #define TESTS_LIB_TEST_H
@@ -26,9 +29,10 @@ struct test {
 void test_register(struct test *t);
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void test_check_eq(const char *file, int line, const char *what, int64_t got, int64_t wanted);
-void test_check_str(const char *file, int line, const char *what, const char *got, const char *wanted);
+void test_check_str(const char *file, int line, const char *what, const char *got, const char *wanted); /* NULL equals NULL only */
 
-/* Called in the parent before the first test and after the last, for what a program's tests share (a broker). Weak: may be defined or not. */
+/* Called in the parent before the first test and after the last, for what a program's tests share (a broker). Weak: may be defined or not.
+ * A failure in either is the program's one failed test. */
 void test_suite_start(void);
 void test_suite_stop(void);
 
@@ -51,16 +55,17 @@ void test_suite_stop(void);
 #define CHECK_STR(got, wanted) test_check_str(__FILE__, __LINE__, #got, (got), (wanted))
 
 /* Wait until `condition` holds, asking again every few milliseconds; fails after `seconds`. The only way a test waits. */
-#define WAIT_UNTIL(condition, seconds)                                                            \
-    do {                                                                                          \
-        uint64_t wait_deadline_ = test_now_ms() + (uint64_t)(seconds)*1000;                       \
-        while (!(condition)) {                                                                    \
-            if (test_now_ms() > wait_deadline_)                                                   \
-                test_fail(__FILE__, __LINE__, "not within %d s: %s", (int)(seconds), #condition); \
-            test_pause();                                                                         \
-        }                                                                                         \
+#define WAIT_UNTIL(condition, seconds)                                                                             \
+    do {                                                                                                           \
+        uint64_t wait_deadline_ = test_now_ms() + (uint64_t)(seconds)*1000 * test_slow();                          \
+        while (!(condition)) {                                                                                     \
+            if (test_now_ms() > wait_deadline_)                                                                    \
+                test_fail(__FILE__, __LINE__, "not within %u s: %s", (unsigned)(seconds)*test_slow(), #condition); \
+            test_pause();                                                                                          \
+        }                                                                                                          \
     } while (0)
 uint64_t test_now_ms(void);
-void test_pause(void); /* a few milliseconds, for WAIT_UNTIL only */
+void test_pause(void);    /* a few milliseconds, for WAIT_UNTIL only */
+unsigned test_slow(void); /* the factor for deadlines: TEST_SLOW, 3 in sanitised builds, or 1 */
 
 #endif

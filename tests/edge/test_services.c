@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The services that tests stand on: they start, answer, come back after a kill, and leave nothing behind. */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/lib/descendants.h"
+#include "tests/lib/services.h"
+#include "tests/lib/test.h"
+
+TEST(process_tells_its_status_and_output)
+{
+    struct process p = process_start((const char *[]){"sh", "-c", "echo $WORD; exit 7", NULL}, (const char *[]){"WORD=hello", NULL}, NULL);
+    CHECK_EQ(process_wait(&p, 5), 7);
+    CHECK_STR(process_output(&p), "hello\n");
+    p = process_start((const char *[]){"sh", "-c", "kill -9 $$", NULL}, NULL, NULL);
+    CHECK_EQ(process_wait(&p, 5), 128 + SIGKILL);
+    p = process_start((const char *[]){"/nowhere/no-program", NULL}, NULL, NULL);
+    CHECK_EQ(process_wait(&p, 5), 127);
+}
+
+TEST(process_takes_signals_although_the_harness_blocks_them)
+{
+    struct process p = process_start((const char *[]){"sleep", "600", NULL}, NULL, NULL);
+    CHECK(process_running(&p));
+    process_signal(&p, SIGTERM);
+    CHECK_EQ(process_wait(&p, 5), 128 + SIGTERM);
+}
+
+TEST_WITHIN(postgres_answers, 60)
+{
+    struct postgres p = postgres_start(NULL);
+    CHECK_STR(postgres_query(p.conninfo, "SELECT 1, 'a%%b', NULL UNION ALL SELECT %d, 'c', 'd'", 2), "1\ta%b\t\n2\tc\td");
+    CHECK_EQ(postgres_number(p.conninfo, "SELECT count(*) FROM generate_series(1, 17)"), 17);
+    CHECK_STR(postgres_error(p.conninfo, "SELECT 1/0"), "22012");
+    CHECK_STR(postgres_error(p.conninfo, "SELECT 1"), "");
+    CHECK_STR(postgres_query(p.conninfo, "SHOW fsync"), "on");
+    CHECK_STR(postgres_query(p.conninfo, "SHOW listen_addresses"), "");
+}
+
+TEST_WITHIN(postgres_takes_settings, 60)
+{
+    struct postgres p = postgres_start("work_mem = '5MB'");
+    CHECK_STR(postgres_query(p.conninfo, "SHOW work_mem"), "5MB");
+    postgres_settings(&p, "work_mem = '6MB'");
+    postgres_reload(&p);
+    WAIT_UNTIL(strcmp(postgres_query(p.conninfo, "SHOW work_mem"), "6MB") == 0, 10);
+    struct postgres other = postgres_start(NULL);
+    CHECK_STR(postgres_query(other.conninfo, "SHOW work_mem"), "4MB");
+}
+
+TEST_WITHIN(postgres_keeps_what_was_committed_before_a_kill, 60)
+{
+    struct postgres p = postgres_start(NULL);
+    postgres_query(p.conninfo, "CREATE TABLE t (n int); INSERT INTO t VALUES (1)");
+    struct descendants children;
+    descendants_of(p.server.pid, &children);
+    CHECK(children.n >= 3);
+    pid_t postmaster = p.server.pid;
+    postgres_kill(&p);
+    CHECK(!descendants_alive(postmaster));
+    for (unsigned i = 0; i < children.n; i++)
+        CHECK(!descendants_alive(children.pids[i]));
+    postgres_restart(&p);
+    CHECK_EQ(postgres_number(p.conninfo, "SELECT n FROM t"), 1);
+    postgres_stop(&p);
+    CHECK(!process_running(&p.server));
+    postgres_restart(&p);
+    CHECK_EQ(postgres_number(p.conninfo, "SELECT n FROM t"), 1);
+}

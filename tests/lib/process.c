@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/lib/services.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/lib/test.h"
+
+#define PORT_FIRST 10000
+#define PORT_LAST  30000
+
+static void output_name(struct process *p, const char *program, const char *output)
+{
+    static unsigned started_n;
+    const char *name = strrchr(program, '/');
+    name = name != NULL ? name + 1 : program;
+    int n;
+    if (output == NULL)
+        n = snprintf(p->output, sizeof p->output, "%s/%s-%u.log", temp_folder(), name, ++started_n);
+    else if (strchr(output, '/') == NULL)
+        n = snprintf(p->output, sizeof p->output, "%s/%s", temp_folder(), output);
+    else
+        n = snprintf(p->output, sizeof p->output, "%s", output);
+    if (n < 0 || (size_t)n >= sizeof p->output)
+        test_fail(__FILE__, __LINE__, "the name of the output of %s is too long", program);
+}
+
+static void user_become(const struct passwd *user)
+{
+    if (setgroups(0, NULL) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0) {
+        perror("setuid");
+        _exit(126);
+    }
+}
+
+/* In the child. Becoming somebody else clears the death signal, so it comes after. */
+_Noreturn static void child_exec(const char *const *argv, const char *const *env, int in, int out, const struct passwd *user, pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+        _exit(126);
+    if (user != NULL)
+        user_become(user);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(126);
+    for (; env != NULL && *env != NULL; env++)
+        putenv((char *)(uintptr_t)*env);
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    perror(argv[0]);
+    _exit(127);
+}
+
+struct process process_start_with(const char *const *argv, const char *const *env, const char *output, struct process_options options)
+{
+    struct process p = {.pid = -1};
+    output_name(&p, argv[0], output);
+    const struct passwd *user = NULL;
+    if (options.user != NULL && getuid() == 0 && (user = getpwnam(options.user)) == NULL)
+        test_fail(__FILE__, __LINE__, "there is no user %s to run %s as", options.user, argv[0]);
+    int in = options.input > 0 ? options.input : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int out = open(p.output, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (in < 0 || out < 0)
+        test_fail(__FILE__, __LINE__, "%s: %s", p.output, strerror(errno));
+    fflush(NULL);
+    pid_t parent = getpid();
+    p.pid = fork();
+    if (p.pid < 0)
+        test_fail(__FILE__, __LINE__, "fork: %s", strerror(errno));
+    if (p.pid == 0)
+        child_exec(argv, env, in, out, user, parent);
+    close(out);
+    if (options.input <= 0)
+        close(in);
+    return p;
+}
+
+struct process process_start(const char *const *argv, const char *const *env, const char *output)
+{
+    return process_start_with(argv, env, output, (struct process_options){0});
+}
+
+bool process_running(struct process *p)
+{
+    if (p->pid <= 0)
+        return false;
+    int status;
+    pid_t got = waitpid(p->pid, &status, WNOHANG);
+    if (got == 0)
+        return true;
+    if (got < 0) /* started by the suite: not our child but our parent's, which buries it */
+        return kill(p->pid, 0) == 0;
+    p->status = status;
+    p->pid = 0;
+    return false;
+}
+
+void process_signal(struct process *p, int signal_number)
+{
+    if (p->pid > 0)
+        kill(p->pid, signal_number);
+}
+
+int process_wait(struct process *p, unsigned seconds)
+{
+    WAIT_UNTIL(!process_running(p), seconds);
+    return WIFSIGNALED(p->status) ? 128 + WTERMSIG(p->status) : WEXITSTATUS(p->status);
+}
+
+void process_run(const char *const *argv, const char *const *env, struct process_options options, unsigned seconds)
+{
+    struct process p = process_start_with(argv, env, NULL, options);
+    int status = process_wait(&p, seconds);
+    if (status != 0)
+        test_fail(__FILE__, __LINE__, "%s %s ended with status %d:\n%s", argv[0], argv[1] != NULL ? argv[1] : "", status,
+                  process_output(&p));
+    unlink(p.output);
+}
+
+const char *process_output(const struct process *p)
+{
+    static char *text;
+    free(text);
+    text = NULL;
+    FILE *f = fopen(p->output, "re");
+    if (f == NULL)
+        return "";
+    struct stat st;
+    size_t size = fstat(fileno(f), &st) == 0 ? (size_t)st.st_size : 0;
+    text = malloc(size + 1);
+    if (text == NULL)
+        test_fail(__FILE__, __LINE__, "out of memory");
+    text[fread(text, 1, size, f)] = 0;
+    fclose(f);
+    return text;
+}
+
+/* A port of the range for outgoing connections could be taken by one of them while its server restarts; or a client that retries could
+ * even be connected to itself. */
+int free_port(void)
+{
+    static unsigned next;
+    if (next == 0)
+        next = (unsigned)getpid() * 7919 + (unsigned)test_now_ms();
+    for (int tries = 0; tries < 1000; tries++) {
+        int port = PORT_FIRST + (int)(next++ % (PORT_LAST - PORT_FIRST));
+        int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        bool is_free = s >= 0 && bind(s, (const struct sockaddr *)&address, sizeof address) == 0;
+        if (s >= 0)
+            close(s);
+        if (is_free)
+            return port;
+    }
+    test_fail(__FILE__, __LINE__, "there is no free port");
+}
