@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* sim [--seeds N] [--first SEED] [--trace SEED] [--without CHECK] [--stop]: the clock, the seeds and their sum. */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/sim/sim.h"
+
+static volatile sig_atomic_t seed_at_abort; /* for the message when the core's own assert fails */
+
+static void on_abort(int signo)
+{
+    char text[64];
+    int n = snprintf(text, sizeof text, "aborted in seed %d\n", (int)seed_at_abort);
+    if (n > 0)
+        (void)!write(STDERR_FILENO, text, (size_t)n);
+    signal(signo, SIG_DFL);
+}
+
+/* --- chance ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t next_random(struct sim *sim)
+{
+    uint64_t z = sim->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+uint32_t sim_below(struct sim *sim, uint32_t n)
+{
+    return (uint32_t)(((next_random(sim) >> 32) * n) >> 32);
+}
+
+uint32_t sim_between(struct sim *sim, uint32_t least, uint32_t most)
+{
+    return least + sim_below(sim, most - least + 1);
+}
+
+bool sim_chance(struct sim *sim, uint32_t permille)
+{
+    return permille > 0 && sim_below(sim, 1000) < permille;
+}
+
+uint64_t sim_latency(struct sim *sim)
+{
+    return sim_chance(sim, 30) ? sim_below(sim, 20 * sim->mix.latency_ms) : sim_below(sim, sim->mix.latency_ms + 1);
+}
+
+/* --- the queue of events: a heap ---------------------------------------------------------------------------------- */
+
+static bool is_earlier(const struct event *a, const struct event *b)
+{
+    return a->at < b->at || (a->at == b->at && a->order < b->order);
+}
+
+struct event *sim_at(struct sim *sim, uint64_t at, event_run *run)
+{
+    struct event event = {.at = at < sim->now ? sim->now : at, .order = sim->order++, .run = run, .process = NOBODY};
+    if (sim->events_n == EVENTS_MAX) {
+        sim_violation(sim, "simulator", "too many events");
+        sim->events_n--;
+    }
+    uint32_t i = sim->events_n++;
+    for (; i > 0 && is_earlier(&event, &sim->events[(i - 1) / 2]); i = (i - 1) / 2)
+        sim->events[i] = sim->events[(i - 1) / 2];
+    sim->events[i] = event;
+    return &sim->events[i];
+}
+
+static struct event take_first(struct sim *sim)
+{
+    struct event first = sim->events[0], last = sim->events[--sim->events_n];
+    uint32_t i = 0, child;
+    while ((child = 2 * i + 1) < sim->events_n) {
+        if (child + 1 < sim->events_n && is_earlier(&sim->events[child + 1], &sim->events[child]))
+            child++;
+        if (!is_earlier(&sim->events[child], &last))
+            break;
+        sim->events[i] = sim->events[child];
+        i = child;
+    }
+    sim->events[i] = last;
+    return first;
+}
+
+static void turn(struct sim *sim)
+{
+    struct event event = take_first(sim);
+    sim->now = event.at;
+    if (event.process != NOBODY) {
+        struct process *p = &sim->processes[event.process];
+        if (p->alive && p->paused && p->life == event.life) {
+            if (p->deferred_n < sizeof p->deferred / sizeof p->deferred[0])
+                p->deferred[p->deferred_n++] = event;
+            else
+                sim_violation(sim, "simulator", "too many events wait for a paused process");
+            return;
+        }
+    }
+    event.run(sim, &event);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------------------ */
+
+void sim_print(const struct sim *sim, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    printf("%7llu  ", (unsigned long long)sim->now);
+    vprintf(format, arguments);
+    putchar('\n');
+    va_end(arguments);
+}
+
+void sim_violation(struct sim *sim, const char *check, const char *format, ...)
+{
+    if (sim->violation || (sim->without && strcmp(sim->without, check) == 0))
+        return;
+    sim->violation = check;
+    sim->over = true;
+    va_list arguments;
+    va_start(arguments, format);
+    printf("seed %llu at %llu ms: %s: ", (unsigned long long)sim->seed, (unsigned long long)sim->now, check);
+    vprintf(format, arguments);
+    putchar('\n');
+    va_end(arguments);
+}
+
+const char *sim_fault_name(enum fault fault)
+{
+    static const char *const names[] = {"kill",
+                                        "stop",
+                                        "pause",
+                                        "crash",
+                                        "crash behind a pooler",
+                                        "failover",
+                                        "failover behind a pooler",
+                                        "truncate",
+                                        "connection lost",
+                                        "outcome unknown",
+                                        "statement failed",
+                                        "statement slow",
+                                        "long writer",
+                                        "partition stuck",
+                                        "topic missing",
+                                        "fewer partitions",
+                                        "row refused",
+                                        "fatal error",
+                                        "leader moved",
+                                        "reply lost",
+                                        "not handed over",
+                                        "session not opened"};
+    return names[fault];
+}
+
+void sim_fired(struct sim *sim, enum fault fault)
+{
+    TRACE(sim, "FAULT %s", sim_fault_name(fault));
+    sim->fired[fault]++;
+}
+
+/* --- one seed ----------------------------------------------------------------------------------------------------- */
+
+static void choose_mix(struct sim *sim)
+{
+    struct mix *mix = &sim->mix;
+    mix->asynchronous = sim_chance(sim, 300) ? 0 : sim_between(sim, 100, 900);
+    mix->rolled_back = sim_between(sim, 20, 200);
+    mix->held_long = sim_between(sim, 0, 120);
+    mix->early_xid = sim_between(sim, 100, 900);
+    mix->many_rows = sim_between(sim, 0, 150);
+    mix->keyless = sim_between(sim, 0, 150);
+    mix->statement_fails = sim_chance(sim, 500) ? 0 : sim_between(sim, 1, 30);
+    mix->statement_slow = sim_chance(sim, 400) ? 0 : sim_between(sim, 1, 60);
+    mix->reply_lost = sim_chance(sim, 300) ? 0 : sim_between(sim, 5, 150);
+    mix->first_refused = sim_chance(sim, 300) ? 0 : sim_between(sim, 20, 400);
+    mix->refused = sim_chance(sim, 500) ? 0 : sim_between(sim, 5, 100);
+    mix->unpublished = sim_chance(sim, 700) ? 0 : sim_between(sim, 1, 20);
+    mix->open_fails = sim_chance(sim, 600) ? 0 : sim_between(sim, 50, 400);
+    mix->think_ms = sim_between(sim, 20, 80);
+    mix->batch_max = sim_between(sim, 1, BATCH_MAX);
+    mix->latency_ms = sim_between(sim, 1, 8);
+    mix->wal_flush_ms = sim_between(sim, 20, 400);
+    mix->sequence_ahead = sim_chance(sim, 600) ? 1 : 33;
+    mix->pump_late = sim_between(sim, 0, 500);
+    mix->any_first_sequence = sim_chance(sim, 800);
+}
+
+static void choose_limits(struct sim *sim)
+{
+    struct relay_limits *limits = &sim->limits;
+    *limits = relay_limits_default();
+    limits->fetch_rows = sim_between(sim, 2, 40);
+    limits->fetch_bytes = sim_between(sim, 1000, 20000);
+    limits->window_rows = sim_between(sim, limits->fetch_rows < 16 ? 16 : limits->fetch_rows, WINDOW_MAX);
+    limits->window_bytes = limits->fetch_bytes + sim_between(sim, 4000, 60000);
+    limits->lane_rows = sim_between(sim, 2, 16);
+    limits->lanes_max = TOPICS * RECORDS_MAX + sim_below(sim, 20);
+    limits->topics_max = sim_between(sim, TOPICS, 8);
+    limits->ranges_max = sim_between(sim, 40, 256);
+    limits->writers_max = sim_between(sim, 2, WRITERS_MAX);
+    limits->settled_rows = sim_between(sim, 4, READ_MAX);
+    limits->page_ids = sim_between(sim, 5, 200);
+    limits->mark_rows = sim_between(sim, 2, 100);
+    limits->mark_rows_min = sim_between(sim, 1, limits->mark_rows < 10 ? limits->mark_rows : 10);
+    limits->mark_delay_ms = sim_between(sim, 0, 30);
+    limits->poll_min_ms = sim_between(sim, 1, 5);
+    limits->poll_max_ms = sim_between(sim, 10, 50);
+    limits->gap_age_ms = sim_between(sim, 0, 100);
+    limits->writers_min_ms = sim_between(sim, 1, 100);
+    limits->save_ms = sim_between(sim, 10, 400);
+    limits->save_ids = sim_between(sim, 5, 200);
+    limits->stuck_ms = sim_between(sim, 40, 500);
+    limits->lease_ttl_ms = sim_between(sim, 300, 1200);
+    limits->lease_margin_ms = limits->lease_ttl_ms / 5;
+    limits->backoff_min_ms = sim_between(sim, 5, 50);
+    limits->backoff_max_ms = sim_between(sim, 100, 800);
+    limits->shutdown_ms = sim_between(sim, 500, 5000);
+    limits->barrier = sim_chance(sim, 900);
+    if (!limits->barrier) /* then the writers are trusted */
+        sim->mix.asynchronous = 0;
+}
+
+static void on_inspect(struct sim *sim, const struct event *event)
+{
+    (void)event;
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        struct process *p = &sim->processes[i];
+        if (p->alive && p->stopping && !p->paused && sim->now > p->stop_at + sim->limits.shutdown_ms + 5000)
+            sim_violation(sim, "liveness", "the relay does not stop");
+    }
+    if (writers_done(sim) && !sim->finish_by)
+        sim->finish_by = sim->now + 60000;
+    if (sim->finish_by && !sim->stopped_by) {
+        if (oracle_finished(sim)) {
+            sim->stopped_by = sim->now;
+            process_stop(sim, process_any(sim));
+        } else if (sim->now > sim->finish_by) {
+            oracle_late(sim);
+        }
+    }
+    if (sim->stopped_by && !process_any(sim))
+        sim->over = true;
+    sim_at(sim, sim->now + 10, on_inspect);
+}
+
+static void start(struct sim *sim, uint64_t seed)
+{
+    sim->seed = seed;
+    sim->random = seed * 0x9e3779b97f4a7c15u + 0x1234567;
+    sim->now = sim->order = 0;
+    sim->events_n = sim->rows_n = sim->txs_n = sim->lives_n = sim->sessions_n = sim->pids_n = sim->db_epoch = 0;
+    sim->xids_n = sim->db_down_until = sim->finish_by = sim->stopped_by = 0;
+    sim->over = sim->faults_over = sim->standby_cut = false;
+    sim->next_writer_long = sim->next_unpublished = sim->next_row_refused = false;
+    sim->violation = NULL;
+    memset(sim->fired, 0, sizeof sim->fired);
+    memset(sim->statements, 0, sizeof sim->statements);
+    choose_mix(sim);
+    choose_limits(sim);
+    broker_start(sim);
+    database_start(sim);
+    writers_start(sim);
+    faults_start(sim);
+    sim_at(sim, 0, on_inspect);
+}
+
+static bool run_seed(struct sim *sim, uint64_t seed)
+{
+    seed_at_abort = (int)seed;
+    start(sim, seed);
+    while (!sim->over && sim->events_n)
+        turn(sim);
+    if (!sim->violation)
+        oracle_judge_simulator(sim);
+    for (uint32_t i = 0; i < PROCESSES; i++) {
+        if (sim->processes[i].alive)
+            relay_free(sim->processes[i].relay);
+        sim->processes[i].alive = false;
+    }
+    fflush(stdout);
+    return sim->violation == NULL;
+}
+
+/* --- all of them -------------------------------------------------------------------------------------------------- */
+
+struct options {
+    uint64_t seeds, first, trace;
+    const char *without;
+    bool stop; /* at the first violation */
+};
+
+static bool read_options(struct options *options, int argc, char **argv)
+{
+    *options = (struct options){.seeds = 2000, .first = 1};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--stop") == 0) {
+            options->stop = true;
+            continue;
+        }
+        if (!value)
+            return false;
+        if (strcmp(argv[i], "--seeds") == 0)
+            options->seeds = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--first") == 0)
+            options->first = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--trace") == 0)
+            options->trace = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--without") == 0)
+            options->without = value;
+        else
+            return false;
+        i++;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options;
+    if (!read_options(&options, argc, argv)) {
+        fprintf(stderr, "usage: sim [--seeds N] [--first SEED] [--trace SEED] [--without CHECK] [--stop]\n");
+        return 2;
+    }
+    signal(SIGABRT, on_abort);
+    struct sim *sim = calloc(1, sizeof *sim);
+    if (!sim)
+        return 2;
+    sim->without = options.without;
+    sim->tracing = options.trace != 0;
+    if (sim->tracing)
+        options = (struct options){.seeds = 1, .first = options.trace};
+    uint64_t passed = 0, failed = 0, rows = 0, fired[FAULTS] = {0}, all = 0;
+    for (uint64_t seed = options.first; seed < options.first + options.seeds && !(options.stop && failed); seed++) {
+        if (run_seed(sim, seed))
+            passed++;
+        else
+            failed++;
+        rows += sim->rows_n;
+        for (uint32_t f = 0; f < FAULTS; f++)
+            fired[f] += sim->fired[f];
+    }
+    for (uint32_t f = 0; f < FAULTS; f++) {
+        printf("%s%s %llu", f ? ", " : "faults: ", sim_fault_name((enum fault)f), (unsigned long long)fired[f]);
+        all += fired[f];
+    }
+    printf("\nseeds %llu: %llu rows, %llu faults, %llu actions, %llu checks\n", (unsigned long long)(passed + failed),
+           (unsigned long long)rows, (unsigned long long)all, (unsigned long long)sim->steps, (unsigned long long)sim->checks);
+    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+    free(sim);
+    return failed ? 1 : 0;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What goes wrong, and when. Each seed has favourites, so that every pair of faults meets often in some seeds. */
+#include "tests/sim/sim.h"
+
+static void on_fault(struct sim *sim, const struct event *event);
+
+/* --- relay processes ---------------------------------------------------------------------------------------------- */
+
+static void on_wake_up(struct sim *sim, const struct event *event)
+{
+    struct process *p = &sim->processes[event->a];
+    if (p->alive && p->paused && p->life == event->b)
+        process_wake(sim, p);
+}
+
+static void on_another(struct sim *sim, const struct event *event)
+{
+    (void)event;
+    process_start(sim);
+}
+
+static void pause_one(struct sim *sim, struct process *p)
+{
+    if (p->paused || p->stopping)
+        return;
+    sim_fired(sim, FAULT_PAUSE);
+    process_pause(sim, p);
+    struct event *event = sim_at(sim, sim->now + sim_between(sim, 20, 2 * sim->limits.lease_ttl_ms), on_wake_up);
+    event->a = (uint32_t)(p - sim->processes);
+    event->b = p->life;
+    sim_at(sim, sim->now + sim_below(sim, 300), on_another);
+}
+
+static void hit_process(struct sim *sim, enum fault fault)
+{
+    struct process *p = process_any(sim);
+    if (!p)
+        return;
+    switch ((int)fault) {
+    case FAULT_KILL:
+        sim_fired(sim, fault);
+        process_kill(sim, p);
+        break;
+    case FAULT_STOP:
+        if (p->paused || p->stopping)
+            break;
+        sim_fired(sim, fault);
+        process_stop(sim, p);
+        break;
+    case FAULT_PAUSE:
+        pause_one(sim, p);
+        break;
+    case FAULT_CONNECTION:
+        if (p->connected)
+            sim_fired(sim, fault);
+        connection_lose(sim, p);
+        break;
+    case FAULT_FATAL:
+        if (p->session.open && !p->session.closing)
+            sim_fired(sim, fault);
+        session_break(sim, p);
+        break;
+    default:
+        break;
+    }
+}
+
+static void arm_outcome(struct sim *sim)
+{
+    static const enum relay_action_type types[] = {RELAY_MARK,       RELAY_MARK,       RELAY_SAVE,    RELAY_SAVE,  RELAY_LEASE_TAKE,
+                                                   RELAY_LEASE_BEAT, RELAY_LEASE_TAKE, RELAY_WRITERS, RELAY_FETCH, RELAY_FLUSH};
+    struct process *p = process_any(sim);
+    if (!p)
+        return;
+    p->lose_outcome = true;
+    p->lose_type = types[sim_below(sim, sizeof types / sizeof types[0])];
+}
+
+/* --- the database ------------------------------------------------------------------------------------------------- */
+
+static void go_down(struct sim *sim, bool pooled)
+{
+    sim->db_down_until = sim->now + (pooled ? sim_between(sim, 1, 60) : sim_between(sim, 1, 400));
+    for (uint32_t i = 0; i < PROCESSES && !pooled; i++)
+        if (sim->processes[i].alive)
+            connection_lose(sim, &sim->processes[i]);
+}
+
+static void on_promote(struct sim *sim, const struct event *event)
+{
+    bool pooled = event->a;
+    sim_fired(sim, pooled ? FAULT_FAILOVER_POOLED : FAULT_FAILOVER);
+    go_down(sim, pooled);
+    database_fail_over(sim);
+}
+
+static void hit_database(struct sim *sim, enum fault fault)
+{
+    if (sim->standby_cut || sim->now < sim->db_down_until)
+        return;
+    switch ((int)fault) {
+    case FAULT_CRASH:
+    case FAULT_CRASH_POOLED:
+        sim_fired(sim, fault);
+        go_down(sim, fault == FAULT_CRASH_POOLED);
+        database_crash(sim);
+        break;
+    case FAULT_FAILOVER:
+    case FAULT_FAILOVER_POOLED:
+        database_cut(sim);
+        sim_at(sim, sim->now + sim_between(sim, 1, sim_chance(sim, 500) ? 100 : 1000), on_promote)->a = fault == FAULT_FAILOVER_POOLED;
+        break;
+    case FAULT_TRUNCATE:
+        if (database_truncate(sim))
+            sim_fired(sim, fault);
+        else
+            sim_at(sim, sim->now + 1, on_fault)->a = fault;
+        break;
+    default:
+        break;
+    }
+}
+
+/* --- Kafka -------------------------------------------------------------------------------------------------------- */
+
+static void hit_kafka(struct sim *sim, enum fault fault)
+{
+    uint32_t t = sim_below(sim, TOPICS);
+    struct partition *partition = &sim->partitions[t][sim_below(sim, sim->topics[t].partitions)];
+    switch ((int)fault) {
+    case FAULT_STUCK:
+        partition->stuck_until = sim->now + sim_between(sim, 50, 2500);
+        break;
+    case FAULT_LEADER:
+        partition->refuses_until = sim->now + sim_between(sim, 5, 300);
+        break;
+    case FAULT_TOPIC:
+        sim->topics[t].missing_until = sim->now + sim_between(sim, 50, 1500);
+        break;
+    default:
+        break;
+    }
+    sim_fired(sim, fault);
+}
+
+static void on_fault(struct sim *sim, const struct event *event)
+{
+    enum fault fault = (enum fault)event->a;
+    switch (fault) {
+    case FAULT_KILL:
+    case FAULT_STOP:
+    case FAULT_PAUSE:
+    case FAULT_CONNECTION:
+    case FAULT_FATAL:
+        hit_process(sim, fault);
+        break;
+    case FAULT_CRASH:
+    case FAULT_CRASH_POOLED:
+    case FAULT_FAILOVER:
+    case FAULT_FAILOVER_POOLED:
+    case FAULT_TRUNCATE:
+        hit_database(sim, fault);
+        break;
+    case FAULT_STUCK:
+    case FAULT_LEADER:
+    case FAULT_TOPIC:
+        hit_kafka(sim, fault);
+        break;
+    case FAULT_FEWER: /* counted when somebody asks */
+        sim->topics[sim_below(sim, TOPICS)].fewer_until = sim->now + sim_between(sim, 100, 1500);
+        break;
+    case FAULT_OUTCOME: /* these when they happen */
+        arm_outcome(sim);
+        break;
+    case FAULT_ROW:
+        sim->next_row_refused = true;
+        break;
+    case FAULT_LONG_WRITER:
+        sim->next_writer_long = true;
+        break;
+    case FAULT_UNPUBLISHED:
+        sim->next_unpublished = true;
+        break;
+    case FAULT_STATEMENT:
+    case FAULT_SLOW:
+    case FAULT_REPLY:
+    case FAULT_SESSION_OPEN:
+    case FAULTS:
+        break;
+    }
+}
+
+/* --- the plan ----------------------------------------------------------------------------------------------------- */
+
+static void on_over(struct sim *sim, const struct event *event)
+{
+    (void)event;
+    TRACE(sim, "the faults are over");
+    sim->faults_over = true;
+    sim->next_unpublished = sim->next_row_refused = sim->next_writer_long = false;
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        sim->processes[i].lose_outcome = false;
+}
+
+/* Somebody runs always, and nobody is told to stop twice. */
+static void on_keep_running(struct sim *sim, const struct event *event)
+{
+    (void)event;
+    uint32_t alive = 0;
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        alive += sim->processes[i].alive;
+    if (alive == 0 && !sim->stopped_by && sim_chance(sim, 300))
+        process_start(sim);
+    struct process *p = process_any(sim);
+    if (alive == 2 && !p->paused && sim_chance(sim, 20)) {
+        if (sim_chance(sim, 500))
+            process_kill(sim, p);
+        else
+            process_stop(sim, p);
+    }
+    sim_at(sim, sim->now + 20, on_keep_running);
+}
+
+void faults_start(struct sim *sim)
+{
+    static const enum fault planned[] = {FAULT_KILL,     FAULT_STOP,        FAULT_PAUSE,      FAULT_CRASH,   FAULT_CRASH_POOLED,
+                                         FAULT_FAILOVER, FAULT_TRUNCATE,    FAULT_CONNECTION, FAULT_OUTCOME, FAULT_FAILOVER_POOLED,
+                                         FAULT_STUCK,    FAULT_LONG_WRITER, FAULT_TOPIC,      FAULT_FEWER,   FAULT_ROW,
+                                         FAULT_FATAL,    FAULT_LEADER,      FAULT_UNPUBLISHED};
+    const uint32_t planned_n = sizeof planned / sizeof planned[0];
+    enum fault favourites[3];
+    for (uint32_t i = 0; i < 3; i++)
+        favourites[i] = planned[sim_below(sim, planned_n)];
+    uint32_t n = sim_between(sim, 9, 24);
+    sim->faults_end = sim_between(sim, 1500, 4000);
+    for (uint32_t i = 0; i < n; i++) {
+        enum fault fault = sim_chance(sim, 650) ? favourites[sim_below(sim, 3)] : planned[sim_below(sim, planned_n)];
+        sim_at(sim, sim_between(sim, 50, (uint32_t)sim->faults_end), on_fault)->a = fault;
+    }
+    sim_at(sim, sim->faults_end + 2600, on_over);
+    sim_at(sim, 0, on_keep_running);
+}
