@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The format: dimensions, whether there are NULLs, type, then for the one dimension its length and first index; then for each element its
+ * length and bytes. An array without elements has no dimension. */
+#include <assert.h>
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "relay/edge/outbox_array.h"
+
+#define HEADER_BYTES 20
+
+void array_put_int8(unsigned char *to, int64_t value)
+{
+    uint64_t big = htobe64((uint64_t)value);
+    memcpy(to, &big, sizeof(big));
+}
+
+void array_put_int4(unsigned char *to, int32_t value)
+{
+    uint32_t big = htobe32((uint32_t)value);
+    memcpy(to, &big, sizeof(big));
+}
+
+static void reserve(struct array *a, size_t more)
+{
+    if (a->bytes_max - a->bytes_n >= more)
+        return;
+    a->bytes_max = (a->bytes_n + more) * 3 / 2;
+    a->bytes = realloc(a->bytes, a->bytes_max);
+    /* Memory that a statement needs to be sent at all: there is nothing sane to do without it. */
+    if (!a->bytes)
+        abort();
+}
+
+void array_start(struct array *a, enum array_type type, uint32_t elements_n, uint32_t element_bytes)
+{
+    a->bytes_n = 0;
+    a->elements_n = 0;
+    reserve(a, HEADER_BYTES + (size_t)elements_n * (4 + (size_t)element_bytes));
+    array_put_int4(a->bytes, 0);
+    array_put_int4(a->bytes + 4, 0);
+    array_put_int4(a->bytes + 8, (int32_t)type);
+    a->bytes_n = 12;
+}
+
+void array_add(struct array *a, const void *element, uint32_t element_n)
+{
+    assert(a->bytes_n >= 12);
+    reserve(a, HEADER_BYTES + 4 + (size_t)element_n);
+    if (a->elements_n == 0) {
+        array_put_int4(a->bytes, 1);
+        array_put_int4(a->bytes + 16, 1);
+        a->bytes_n = HEADER_BYTES;
+    }
+    array_put_int4(a->bytes + a->bytes_n, (int32_t)element_n);
+    memcpy(a->bytes + a->bytes_n + 4, element, element_n);
+    a->bytes_n += 4 + (size_t)element_n;
+    array_put_int4(a->bytes + 12, (int32_t)++a->elements_n);
+}
+
+void array_add_int8(struct array *a, int64_t element)
+{
+    unsigned char bytes[8];
+    array_put_int8(bytes, element);
+    array_add(a, bytes, sizeof(bytes));
+}
+
+void array_add_int4(struct array *a, int32_t element)
+{
+    unsigned char bytes[4];
+    array_put_int4(bytes, element);
+    array_add(a, bytes, sizeof(bytes));
+}
+
+void array_reset(struct array *a)
+{
+    free(a->bytes);
+    memset(a, 0, sizeof(*a));
+}
