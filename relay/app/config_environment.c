@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* OUTBOX_RELAY_POLL_MIN_MS is poll_min_ms. In OUTBOX_RELAY_KAFKA_SASL_PASSWORD, kafka.sasl.password, an underscore is a dot; two are one
- * underscore (KAFKA_LOG__LEVEL is kafka.log_level), and _FILE at the end is the _file form. */
+/* OUTBOX_RELAY_POLL_MIN_MS is poll_min_ms. In OUTBOX_RELAY_KAFKA_SASL_PASSWORD, kafka.sasl.password, an underscore is a dot: every name of
+ * librdkafka that has an underscore itself is a callback or is refused. _FILE at the end is the _file form. */
 #include "relay/app/config_draft.h"
 
 #include <ctype.h>
@@ -20,23 +20,15 @@ static bool is_service_link(const char *name)
     return false;
 }
 
-/* The name as in the file. `name_n` bytes of `name` follow the prefix. */
-static void name_translate(const char *name, size_t name_n, char ret_name[CONFIG_NAME_MAX])
+/* The name as in the file. `name` is plain. */
+static void name_translate(const char *name, char ret_name[CONFIG_NAME_MAX])
 {
+    size_t name_n = strlen(name);
     bool is_property = name_n > 6 && strncmp(name, "KAFKA_", 6) == 0;
-    size_t body_n = is_property && name_n > 11 && strncmp(name + name_n - 5, "_FILE", 5) == 0 ? name_n - 5 : name_n;
-    size_t out = 0;
+    size_t body_n = is_property && name_n > 11 && strcmp(name + name_n - 5, "_FILE") == 0 ? name_n - 5 : name_n;
 
-    for (size_t i = 0; i < name_n; i++) {
-        char c = (char)tolower((unsigned char)name[i]);
-        if (is_property && c == '_' && i < body_n) {
-            bool is_double = i + 1 < body_n && name[i + 1] == '_';
-            c = is_double ? '_' : '.';
-            i += is_double;
-        }
-        ret_name[out++] = c;
-    }
-    ret_name[out] = '\0';
+    for (size_t i = 0; i <= name_n; i++)
+        ret_name[i] = is_property && name[i] == '_' && i < body_n ? '.' : (char)tolower((unsigned char)name[i]);
 }
 
 static bool path_put(struct config_draft *d, const char *origin, const char *path, const struct config_error *e)
@@ -65,7 +57,7 @@ static bool variable_read(struct config_draft *d, const char *variable, const st
     origin[prefix_n + name_n] = '\0';
     if (is_service_link(origin + prefix_n))
         return true;
-    name_translate(variable + prefix_n, name_n, name);
+    name_translate(origin + prefix_n, name);
     if (strcmp(name, "config") == 0)
         return path_put(d, origin, equals + 1, e);
     return config_draft_put(d, &(struct config_place){.source = CONFIG_SOURCE_ENVIRONMENT, .origin = origin}, name, equals + 1, e);

@@ -36,23 +36,21 @@ static bool holds_secret(const struct config *c, const char *sentence)
     return false;
 }
 
-static bool accepted_fail(const struct config *c, const struct config_draft *d, const struct producer_property *properties,
-                          const char *sentence, const struct config_error *e)
+/* The producer's sentence about one property begins with its name; the place where it was set says more. */
+static bool accepted_fail(const struct config *c, const struct config_draft *d, const char *sentence, const struct config_error *e)
 {
-    char alone[512], name[CONFIG_NAME_MAX + 8];
+    char name[CONFIG_NAME_MAX + 8];
 
-    /* Which of them? One that is refused by itself; else it is about all of them together. */
-    for (size_t i = 0; i < c->kafka_n; i++) {
-        const char *origin = property_origin(d, properties[i].name, name, sizeof name);
-        if (producer_accepts(&properties[i], 1, alone, sizeof alone))
-            continue;
-        if (is_secret(properties[i].name) || holds_secret(c, alone))
-            return config_fail(e, "%s is not accepted by librdkafka; the reason is not shown, since it would show the value", origin);
-        return config_fail(e, "%s is not accepted: %s", origin, alone);
-    }
     if (holds_secret(c, sentence))
-        return config_fail(e, "the kafka.* settings are not accepted by librdkafka; the reason is not shown, since it holds a secret");
-    return config_fail(e, "the kafka.* settings are not accepted: %s", sentence);
+        return config_fail(e, "the settings kafka.* are not accepted by librdkafka, and its reason is not shown because it holds a secret; "
+                              "check their values");
+    for (size_t i = 0; i < c->kafka_n; i++) {
+        const char *origin = property_origin(d, c->kafka[i].name, name, sizeof name);
+        size_t name_n = strlen(name);
+        if (strncmp(sentence, name, name_n) == 0 && sentence[name_n] == ' ')
+            return config_fail(e, "%s%s", origin, sentence + name_n);
+    }
+    return config_fail(e, "%s", sentence);
 }
 
 bool config_check_kafka(const struct config *c, const struct config_draft *d, const struct config_error *e)
@@ -67,10 +65,10 @@ bool config_check_kafka(const struct config *c, const struct config_draft *d, co
         const char *reason = producer_refuses(c->kafka[i].name, c->kafka[i].value);
         properties[i] = (struct producer_property){.name = c->kafka[i].name, .value = c->kafka[i].value};
         if (reason != NULL)
-            ok = config_fail(e, "%s is refused: %s", property_origin(d, c->kafka[i].name, name, sizeof name), reason);
+            ok = config_fail(e, "%s %s", property_origin(d, c->kafka[i].name, name, sizeof name), reason);
     }
     if (ok && !producer_accepts(properties, c->kafka_n, sentence, sizeof sentence))
-        ok = accepted_fail(c, d, properties, sentence, e);
+        ok = accepted_fail(c, d, sentence, e);
     free(properties);
     return ok;
 }

@@ -16,9 +16,8 @@ static const char help_middle[] = "\n"
                                   "(OUTBOX_RELAY_POLL_MIN_MS=1) or a flag (--poll-min-ms 1). A flag wins over the environment,\n"
                                   "which wins over the file. FILE is what --config or OUTBOX_RELAY_CONFIG says; else there is none.\n"
                                   "\n"
-                                  "kafka.x.y is a property of librdkafka: kafka.x.y = v, --kafka.x.y v or OUTBOX_RELAY_KAFKA_X_Y=v (two\n"
-                                  "underscores are one underscore of its name). database_file and kafka.x.y_file name a file that holds\n"
-                                  "the value: keep secrets there.\n"
+                                  "kafka.x.y is a property of librdkafka: kafka.x.y = v, --kafka.x.y v or OUTBOX_RELAY_KAFKA_X_Y=v.\n"
+                                  "database_file and kafka.x.y_file name a file that holds the value: keep secrets there.\n"
                                   "\n"
                                   "settings:\n";
 
