@@ -52,8 +52,9 @@ struct relay_limits {
     uint32_t lease_ttl_ms, lease_margin_ms;
     uint32_t backoff_min_ms, backoff_max_ms;
     uint32_t shutdown_ms;
-    bool barrier;  /* rows wait until their WAL is flushed; false: the writers are trusted (durability = off) */
-    uint64_t seed; /* of the jitter */
+    uint64_t batch_bytes; /* of a producer's batch, as configured; topics with a lower limit lower it */
+    bool barrier;         /* rows wait until their WAL is flushed; false: the writers are trusted (durability = off) */
+    uint64_t seed;        /* of the jitter */
 };
 
 /* What a deployment starts from: the limits of DESIGN.md 4. */
@@ -83,7 +84,7 @@ enum relay_action_type {
     RELAY_SAVE,          /* the floor `from` and relay_saving(), fenced by our token in the lease row and in incarnation */
     RELAY_TOPIC,         /* learn the partitions and limits of `topic`, and its pinned count; pin it if it is not */
     RELAY_FORGET,        /* the number `topic` is free again: nothing of it is left */
-    RELAY_SESSION_OPEN,  /* with batches of at most `bytes` (0: as configured) */
+    RELAY_SESSION_OPEN,  /* with batches of at most `bytes` */
     RELAY_SESSION_CLOSE, /* purge, take every report that is left, destroy */
     RELAY_NOTE,          /* for the log and the metrics: `note` happened */
     RELAY_EXIT           /* everything is at rest, or `rows` are not and the time is over */

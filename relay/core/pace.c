@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "relay/core/pace.h"
+
+#include <assert.h>
+
+#include "relay/core/digest.h"
+
+/* The wait grows with the time since rows came last, as a sixteenth of it: a row that comes after a pause waits at most 6 % of that pause
+ * longer than it must, and an idle relay is at poll_max_ms within a second. */
+enum {
+    IDLE_SHARE = 16
+};
+
+void pace_init(struct pace *p, uint32_t poll_min_ms, uint32_t poll_max_ms, uint32_t backoff_min_ms, uint32_t backoff_max_ms, uint64_t seed,
+               uint64_t now_ms)
+{
+    assert(poll_min_ms <= poll_max_ms && backoff_min_ms <= backoff_max_ms);
+    *p = (struct pace){
+        .poll_min_ms = poll_min_ms,
+        .poll_max_ms = poll_max_ms,
+        .backoff_min_ms = backoff_min_ms,
+        .backoff_max_ms = backoff_max_ms,
+        .random = seed * 2 + 1,
+        .busy_ms = now_ms,
+    };
+}
+
+void pace_read_sent(struct pace *p, uint64_t now_ms)
+{
+    p->asked_ms = now_ms;
+}
+
+void pace_read_answered(struct pace *p, uint64_t now_ms, bool useful, bool full)
+{
+    uint64_t wait_ms, rest_ms = 3 * (now_ms - p->asked_ms);
+
+    if (useful)
+        p->busy_ms = now_ms;
+    if (useful && full) {
+        p->next_ms = now_ms;
+        return;
+    }
+    wait_ms = (now_ms - p->busy_ms) / IDLE_SHARE;
+    if (wait_ms > p->poll_max_ms || full)
+        wait_ms = full ? p->poll_min_ms : p->poll_max_ms;
+    if (wait_ms < p->poll_min_ms)
+        wait_ms = p->poll_min_ms;
+    /* Counted from the question, so that polls are poll_min_ms apart and not that plus their duration. */
+    p->next_ms = p->asked_ms + wait_ms;
+    if (p->next_ms < now_ms + rest_ms && rest_ms > 3)
+        p->next_ms = now_ms + rest_ms;
+}
+
+void pace_read_now(struct pace *p, uint64_t now_ms)
+{
+    p->next_ms = now_ms;
+}
+
+uint64_t pace_read_due_ms(const struct pace *p)
+{
+    return p->next_ms;
+}
+
+uint32_t pace_backoff_ms(struct pace *p, uint32_t attempts)
+{
+    uint64_t limit_ms = (uint64_t)p->backoff_min_ms << (attempts < 20 ? attempts : 20);
+
+    if (limit_ms > p->backoff_max_ms)
+        limit_ms = p->backoff_max_ms;
+    p->random ^= p->random << 13;
+    p->random ^= p->random >> 7;
+    p->random ^= p->random << 17;
+    return (uint32_t)(p->random % (limit_ms + 1));
+}
+
+uint64_t pace_digest(const struct pace *p, uint64_t now_ms)
+{
+    return digest_add_due(digest_add(digest_add(7, p->random), now_ms - p->busy_ms), p->next_ms, now_ms);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The lease, the reads that it allows, and what they bring. */
+#include <assert.h>
+#include <string.h>
+
+#include "relay/core/relay_state.h"
+
+/* --- the lease ---------------------------------------------------------------------------------------------------- */
+
+void relay_start_over(struct relay *r, uint64_t now_ms, bool lease_was_lost)
+{
+    relay_note(r, (struct relay_told){.note = lease_was_lost ? RELAY_NOTE_LEASE_LOST : RELAY_NOTE_START_OVER});
+    window_start_over(relay_window(r));
+    gaps_reset(relay_gaps_of(r), 0);
+    behind_reset(relay_behind_of(r));
+    lease_lost(&r->lease, now_ms, false);
+    r->read_void = r->reading != RELAY_READING_NOTHING;
+    r->flush_void = r->flushing;
+    r->save_void = r->saving;
+    r->idle = r->dirty = false;
+    r->page_topic = TOPICS_NO_TOPIC;
+}
+
+/* A lane with nothing in it gives its number away; it costs no more than a cold start when it comes back. */
+static uint32_t free_lane_number(struct relay *r)
+{
+    uint32_t top = topics_lanes_top(relay_topics(r));
+
+    for (uint32_t i = 0; i < top; i++) {
+        uint32_t lane = r->idle_lane++ % top;
+
+        if (topics_lane_used(relay_topics(r), lane) && window_lane_empty(relay_window(r), lane) &&
+            behind_is_clear(relay_behind_of(r), lane)) {
+            topics_remove_lane(relay_topics(r), lane);
+            return lane;
+        }
+    }
+    return TOPICS_NO_LANE;
+}
+
+/* Bring the saved records back, each for its lane or topic. */
+static void records_load(struct relay *r, uint64_t now_ms, const struct relay_saved *saved)
+{
+    for (uint32_t i = 0; i < saved->behind_n; i++) {
+        const struct relay_behind *b = &saved->behind[i];
+        uint32_t record = relay_topic_record(r, b->topic);
+
+        topics_use(relay_topics(r), now_ms, b->topic);
+        if (b->partition != RELAY_WHOLE_TOPIC) {
+            record = topics_find_lane(relay_topics(r), b->topic, b->partition);
+            if (record == TOPICS_NO_LANE) {
+                record = topics_add_lane(relay_topics(r), b->topic, b->partition);
+                if (record == TOPICS_NO_LANE && free_lane_number(r) != TOPICS_NO_LANE)
+                    record = topics_add_lane(relay_topics(r), b->topic, b->partition);
+                assert(record != TOPICS_NO_LANE); /* only what was handed holds a number now */
+                window_lane_open(relay_window(r), record, b->partition == TOPICS_UNPLACED);
+                window_lane_pause(relay_window(r), record, topics_state(relay_topics(r), b->topic) != TOPICS_OPEN);
+            }
+        }
+        behind_load(relay_behind_of(r), record, b->first_id);
+    }
+}
+
+void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, const struct relay_saved *saved)
+{
+    r->connect_attempts = 0;
+    if (lease_answer_is_stale(&r->lease))
+        return;
+    if (saved == NULL) {
+        lease_refused(&r->lease, now_ms);
+        return;
+    }
+    lease_granted(&r->lease, asked_at_ms, saved->token);
+    gaps_reset(relay_gaps_of(r), saved->floor);
+    behind_reset(relay_behind_of(r));
+    records_load(r, now_ms, saved);
+    r->floor = saved->floor;
+    r->settled_upto = saved->last_id;
+    r->marks_first = window_acked(relay_window(r)) > 0 || r->marking;
+    r->save_ms = now_ms + r->limits.save_ms;
+    r->settled_rows = 0;
+    r->dirty = true;
+    r->page_dirty = true;
+    pace_read_now(&r->pace, now_ms);
+    relay_note(r, (struct relay_told){.note = RELAY_NOTE_LEASE_HELD, .from = saved->floor});
+    if (saved->floor_reset)
+        relay_note(r, (struct relay_told){.note = RELAY_NOTE_FLOOR_RESET});
+}
+
+void relay_on_beaten(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, bool held, struct relay_token token, int64_t last_id)
+{
+    if (lease_answer_is_stale(&r->lease))
+        return;
+    lease_kept(&r->lease, asked_at_ms);
+    if (!held)
+        relay_start_over(r, now_ms, true);
+    else if (!lease_has(&r->lease, token) || last_id < gaps_highest(relay_gaps_of(r)))
+        relay_start_over(r, now_ms, false);
+}
+
+/* --- lanes of rows ------------------------------------------------------------------------------------------------ */
+
+uint32_t relay_lane_of(struct relay *r, uint64_t now_ms, const struct row *row)
+{
+    struct topics *t = relay_topics(r);
+    int32_t partition;
+    uint32_t lane;
+
+    topics_use(t, now_ms, row->topic);
+    partition = topics_lane_partition(t, row->topic, row->partition, row->spread);
+    lane = topics_find_lane(t, row->topic, partition);
+    if (lane != TOPICS_NO_LANE)
+        return lane;
+    lane = topics_add_lane(t, row->topic, partition);
+    if (lane == TOPICS_NO_LANE && free_lane_number(r) != TOPICS_NO_LANE)
+        lane = topics_add_lane(t, row->topic, partition);
+    if (lane == TOPICS_NO_LANE)
+        return lane;
+    window_lane_open(relay_window(r), lane, partition == TOPICS_UNPLACED);
+    window_lane_pause(relay_window(r), lane, topics_state(t, row->topic) != TOPICS_OPEN);
+    return lane;
+}
+
+/* --- sending ------------------------------------------------------------------------------------------------------ */
+
+bool relay_has_room(const struct relay *r)
+{
+    const struct relay_limits *l = &r->limits;
+    uint32_t rows = l->fetch_rows < l->window_rows / 4 ? l->fetch_rows : l->window_rows / 4;
+    uint64_t bytes = l->fetch_bytes < l->window_bytes / 4 ? l->fetch_bytes : l->window_bytes / 4;
+
+    /* A quarter of a small window will do: rows of stuck lanes may hold half of it. */
+    return window_room_rows(relay_window(r)) >= (rows > 0 ? rows : 1) && window_room_bytes(relay_window(r)) >= bytes;
+}
+
+static bool fetch_is_due(const struct relay *r, uint64_t now_ms)
+{
+    return !r->marks_first && (now_ms >= pace_read_due_ms(&r->pace) || (gaps_wants_read(relay_gaps_of(r)) && r->read_attempts == 0));
+}
+
+static uint64_t least_bytes(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void fetch_begin(struct relay *r, struct relay_action *ret_action)
+{
+    struct gaps *g = relay_gaps_of(r);
+    int64_t highest = gaps_highest(g);
+    bool settled_too = r->settled_upto > highest;
+    uint32_t wanted = settled_too ? r->limits.settled_rows : r->limits.fetch_rows, room = window_room_rows(relay_window(r));
+
+    r->read_rows = wanted < room ? wanted : room;
+    r->read_full = !gaps_full(g, r->read_rows);
+    if (!r->read_full)
+        relay_note(r, (struct relay_told){.note = RELAY_NOTE_GAPS_FULL});
+#ifdef MUTANT_TAIL_ALONE
+    r->gaps_alone = !r->gaps_alone;
+    r->read_full = !r->gaps_alone;
+#endif
+    gaps_read_begin(g);
+    r->reading = RELAY_READING_FETCH;
+    *ret_action = (struct relay_action){.type = RELAY_FETCH,
+                                        .from = r->read_full ? highest : INT64_MAX,
+                                        .settled_upto = settled_too ? r->settled_upto : 0,
+                                        .rows = r->read_rows,
+                                        .bytes = least_bytes(r->limits.fetch_bytes, window_room_bytes(relay_window(r)))};
+}
+
+uint32_t relay_gaps(const struct relay *r, const int64_t **ret_firsts, const int64_t **ret_lasts)
+{
+    uint32_t n = gaps_ranges(relay_gaps_of(r), ret_firsts, ret_lasts);
+
+#ifdef MUTANT_TAIL_ALONE
+    if (!r->gaps_alone)
+        return 0;
+#endif
+    return n;
+}
+
+static bool writers_are_due(const struct relay *r, uint64_t now_ms)
+{
+    return now_ms >= r->writers_ms && gaps_wants_writers(relay_gaps_of(r), now_ms, r->limits.gap_age_ms);
+}
+
+bool relay_next_read(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
+{
+    bool fetch_due;
+
+    if (r->database != RELAY_DATABASE_CONNECTED || r->reading != RELAY_READING_NOTHING || r->stopping || !lease_is_valid(&r->lease, now_ms))
+        return false;
+    r->read_void = false;
+    if (writers_are_due(r, now_ms)) {
+        gaps_writers_begin(relay_gaps_of(r));
+        r->writers_asked_ms = now_ms;
+        r->reading = RELAY_READING_WRITERS;
+        *ret_action = (struct relay_action){.type = RELAY_WRITERS};
+        return true;
+    }
+    fetch_due = fetch_is_due(r, now_ms);
+    if ((r->page_next || !fetch_due) && !r->marks_first && relay_next_page(r, now_ms, ret_action))
+        pace_read_sent(&r->pace, now_ms);
+    else if (fetch_due && relay_has_room(r))
+        fetch_begin(r, ret_action);
+    else
+        return false;
+    r->page_next = r->reading == RELAY_READING_FETCH;
+    pace_read_sent(&r->pace, now_ms);
+    return true;
+}
+
+uint64_t relay_read_due_ms(const struct relay *r)
+{
+    uint64_t due_ms = pace_read_due_ms(&r->pace), writers_ms = gaps_wants_writers_due_ms(relay_gaps_of(r), r->limits.gap_age_ms);
+
+    if (r->reading != RELAY_READING_NOTHING)
+        return UINT64_MAX;
+    if (writers_ms != UINT64_MAX && writers_ms < r->writers_ms)
+        writers_ms = r->writers_ms;
+    if (r->marks_first || !relay_has_room(r))
+        due_ms = UINT64_MAX;
+    if (writers_ms < due_ms)
+        due_ms = writers_ms;
+    return behind_n(relay_behind_of(r)) > 0 && r->page_due_ms < due_ms ? r->page_due_ms : due_ms;
+}
+
+/* --- answers ------------------------------------------------------------------------------------------------------ */
+
+static void slots_clear(row_slot *slots, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        slots[i] = ROW_NO_SLOT;
+}
+
+/* See and admit the rows; returns up to which id the read counts as whole, and how many rows were wanted. */
+static int64_t fetch_take(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots, uint32_t *ret_wanted)
+{
+    uint64_t lsn = r->limits.barrier ? read->insert_lsn : 0;
+
+    *ret_wanted = 0;
+    for (uint32_t i = 0; i < read->rows_n; i++) {
+        const struct row *row = &read->rows[i];
+        uint32_t lane = row->settled ? 0 : relay_lane_of(r, now_ms, row);
+
+        if (lane == TOPICS_NO_LANE)
+            return row->id - 1;
+        if (!gaps_read_see(relay_gaps_of(r), now_ms, row->id))
+            return row->id - 1;
+        if (!row->settled && relay_record_over(r, lane, row->id) == BEHIND_NONE && !window_knows(relay_window(r), row))
+            ret_slots[i] = window_admit(relay_window(r), row, lane, lsn);
+        *ret_wanted += row->settled || ret_slots[i] != ROW_NO_SLOT;
+    }
+    return read->upto;
+}
+
+/* An answer is worth nothing when another holds the lease since, or when it was read under another token. */
+static bool read_counts(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots)
+{
+    r->reading = RELAY_READING_NOTHING;
+    r->read_attempts = 0;
+    r->page_dirty = true;
+    slots_clear(ret_slots, read->rows_n);
+    if (r->read_void)
+        return false;
+    if (lease_has(&r->lease, read->token))
+        return true;
+    relay_start_over(r, now_ms, false);
+    return false;
+}
+
+void relay_on_fetched(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots)
+{
+    uint32_t wanted;
+    int64_t upto, closed_upto = gaps_closed_upto(relay_gaps_of(r));
+
+    assert(r->reading == RELAY_READING_FETCH);
+    if (!read_counts(r, now_ms, read, ret_slots)) {
+        window_forget(relay_window(r));
+        return;
+    }
+    if (r->stopping) {
+        gaps_read_fail(relay_gaps_of(r));
+        window_forget(relay_window(r));
+        return;
+    }
+    upto = fetch_take(r, now_ms, read, ret_slots, &wanted);
+    gaps_read_end(relay_gaps_of(r), upto);
+    window_flushed(relay_window(r), read->flush_lsn);
+    window_forget(relay_window(r));
+    if (wanted > 0 || gaps_closed_upto(relay_gaps_of(r)) != closed_upto)
+        r->dirty = true;
+    r->idle = upto == INT64_MAX && wanted == 0 && r->read_full;
+    pace_read_answered(&r->pace, now_ms, wanted > 0, upto != INT64_MAX);
+}
+
+/* Rows of one page, in id order, into the window while there is room. Returns the id up to which the page counts. */
+static int64_t page_take(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots)
+{
+    struct behind *b = relay_behind_of(r);
+    struct window *w = relay_window(r);
+
+    for (uint32_t i = 0; i < read->rows_n; i++) {
+        const struct row *row = &read->rows[i];
+        uint32_t lane = relay_lane_of(r, now_ms, row), record;
+
+        if (lane == TOPICS_NO_LANE || window_room_rows(w) == 0 || window_room_bytes(w) == 0)
+            return row->id - 1;
+        record = relay_record_over(r, lane, row->id);
+        /* A live lane's row that is not in the window was lost by somebody's mistake, or its partition's lane changed: take it. */
+        if (record != BEHIND_NONE && !behind_page_has(b, record))
+            continue;
+#ifndef MUTANT_PAGE_TAKES_GAP
+        if (gaps_open_at(relay_gaps_of(r), row->id))
+            continue; /* an earlier row of its transaction may lie below: the next fetch brings both */
+#endif
+        if (window_knows(w, row))
+            continue;
+        if (record == lane && behind_suspect(b, record) && !window_lane_empty(w, lane)) {
+            behind_page_move(b, record, row->id);
+            continue;
+        }
+        ret_slots[i] = window_admit(w, row, lane, r->limits.barrier ? read->insert_lsn : 0);
+    }
+    return read->upto;
+}
+
+void relay_on_caught_up(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots)
+{
+    struct behind *b = relay_behind_of(r);
+    uint32_t topic = r->page_topic, record;
+    int64_t upto;
+
+    assert(r->reading == RELAY_READING_PAGE);
+    if (!read_counts(r, now_ms, read, ret_slots) || r->stopping) {
+        window_forget(relay_window(r));
+        return;
+    }
+    upto = page_take(r, now_ms, read, ret_slots);
+    record = relay_topic_record(r, topic);
+    if (upto > r->page_upto)
+        upto = r->page_upto;
+    if (behind_page_has(b, record) && upto >= behind_from(b, record))
+        behind_page_move(b, record, upto + 1);
+    for (uint32_t lane = topics_first_lane(relay_topics(r), topic); lane != TOPICS_NO_LANE;
+         lane = topics_next_lane(relay_topics(r), lane)) {
+        if (behind_page_has(b, lane) && upto >= behind_from(b, lane))
+            behind_page_move(b, lane, upto + 1);
+    }
+    window_flushed(relay_window(r), read->flush_lsn);
+    window_forget(relay_window(r));
+    r->page_topic = TOPICS_NO_TOPIC;
+    r->dirty = true;
+}
+
+void relay_on_writers(struct relay *r, uint64_t now_ms, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n,
+                      bool complete)
+{
+    struct gaps *g = relay_gaps_of(r);
+    uint64_t took_ms = now_ms - r->writers_asked_ms, rest_ms = took_ms * 99;
+
+    assert(r->reading == RELAY_READING_WRITERS);
+    r->reading = RELAY_READING_NOTHING;
+    r->writers_ms = now_ms + (rest_ms > r->limits.writers_min_ms ? rest_ms : r->limits.writers_min_ms);
+    if (r->read_void)
+        return;
+    if (complete)
+        gaps_writers_end(g, last_id, writers, writers_n);
+    else
+        gaps_writers_fail(g);
+}

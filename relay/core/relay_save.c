@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What is written to the database: marks, the floor and the records; and the barrier that waits for its WAL. */
+#include <assert.h>
+
+#include "relay/core/relay_state.h"
+
+/* --- marks -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t mark_due_ms(const struct relay *r)
+{
+    uint64_t due_ms = r->acked_ms + r->limits.mark_delay_ms;
+
+    if (r->marking || window_acked(relay_window(r)) == 0)
+        return UINT64_MAX;
+    if (window_acked(relay_window(r)) >= r->limits.mark_rows_min || r->stopping || r->marks_first)
+        due_ms = 0;
+    return due_ms > r->mark_ms ? due_ms : r->mark_ms;
+}
+
+bool relay_next_mark(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
+{
+    struct window *w = relay_window(r);
+    struct marks *m = relay_marks_of(r);
+    row_slot slot;
+
+    if (r->database != RELAY_DATABASE_CONNECTED || now_ms < mark_due_ms(r))
+        return false;
+    marks_reset(m);
+    while (marks_n(m) < r->limits.mark_rows && window_mark(w, &slot))
+        marks_add(m, slot, window_id(w, slot));
+    marks_sort(m);
+    for (uint32_t i = 0; i < marks_n(m); i++)
+        marks_event_ids(m)[i] = window_event_id(w, marks_slot(m, i));
+    r->marking = true;
+    r->acked_ms = now_ms;
+    *ret_action = (struct relay_action){.type = RELAY_MARK, .rows = marks_n(m)};
+    return true;
+}
+
+uint32_t relay_marks(const struct relay *r, const int64_t **ret_ids, const struct row_event_id **ret_event_ids)
+{
+    const struct marks *m = relay_marks_of(r);
+
+    assert(r->marking);
+    *ret_ids = marks_ids(m);
+    *ret_event_ids = marks_event_ids(m);
+    return marks_n(m);
+}
+
+void relay_on_marked(struct relay *r, uint64_t now_ms, uint32_t missed_n)
+{
+    struct marks *m = relay_marks_of(r);
+    bool remember = r->reading == RELAY_READING_FETCH || r->reading == RELAY_READING_PAGE;
+
+    (void)now_ms;
+    assert(r->marking);
+#ifdef MUTANT_IGNORE_MARKS
+    remember = false;
+#endif
+    for (uint32_t i = 0; i < marks_n(m); i++)
+        window_marked(relay_window(r), marks_slot(m, i), remember);
+    r->marking = false;
+    r->mark_attempts = 0;
+    r->settled_rows += marks_n(m);
+    r->dirty = true;
+    if (missed_n > 0 && r->repeat_rows == 0)
+        relay_note(r, (struct relay_told){.note = RELAY_NOTE_MARKS_MISSED, .rows = missed_n});
+    r->repeat_rows -= r->repeat_rows < marks_n(m) ? r->repeat_rows : marks_n(m);
+    if (window_acked(relay_window(r)) == 0)
+        r->marks_first = false;
+}
+
+void relay_unmark(struct relay *r, uint64_t now_ms)
+{
+    struct marks *m = relay_marks_of(r);
+
+    if (!r->marking)
+        return;
+    for (uint32_t i = 0; i < marks_n(m); i++)
+        window_unmarked(relay_window(r), marks_slot(m, i));
+    r->marking = false;
+    r->acked_ms = now_ms;
+    r->repeat_rows = window_acked(relay_window(r));
+}
+
+/* --- barrier ------------------------------------------------------------------------------------------------------ */
+
+/* For so long after a plain reading did not do, the WAL is flushed at once: in a drain our own asynchronous marks are always in the way. */
+enum {
+    FORCE_MS = 100
+};
+
+bool relay_next_flush(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
+{
+    if (r->database != RELAY_DATABASE_CONNECTED || r->flushing || !r->lease.held || r->stopping || now_ms < r->flush_ms ||
+        !window_waits_for_flush(relay_window(r)))
+        return false;
+    r->flushing = true;
+    r->flush_void = false;
+    r->flush_forced = now_ms < r->force_until_ms;
+    *ret_action = (struct relay_action){.type = RELAY_FLUSH, .force = r->flush_forced};
+    return true;
+}
+
+void relay_on_flushed(struct relay *r, uint64_t now_ms, struct relay_token token, uint64_t flush_lsn)
+{
+    assert(r->flushing);
+    r->flushing = false;
+    r->flush_attempts = 0;
+    if (r->flush_void)
+        return;
+#ifndef MUTANT_BARRIER_NO_TOKEN
+    if (!lease_has(&r->lease, token)) {
+        relay_start_over(r, now_ms, false);
+        return;
+    }
+#endif
+    window_flushed(relay_window(r), flush_lsn);
+    if (!r->flush_forced && window_waits_for_flush(relay_window(r)))
+        r->force_until_ms = now_ms + FORCE_MS;
+}
+
+/* --- saves -------------------------------------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool save_is_due(const struct relay *r, uint64_t now_ms)
+{
+    if (!r->dirty || r->saving || r->database != RELAY_DATABASE_CONNECTED || !lease_is_valid(&r->lease, now_ms))
+        return false;
+    if (r->stopping) /* the last one, of everything */
+        return window_handed(relay_window(r)) == 0 && window_acked(relay_window(r)) == 0 && !r->marking &&
+               r->save_attempts < RELAY_LAST_SAVES;
+    return now_ms >= r->save_ms || (r->settled_rows >= r->limits.save_ids && r->save_attempts == 0);
+}
+
+/* The smallest id of a topic that is in the window. */
+static int64_t topic_first(const struct relay *r, uint32_t topic, const int64_t *firsts)
+{
+    int64_t first = INT64_MAX;
+
+    for (uint32_t lane = topics_first_lane(relay_topics(r), topic); lane != TOPICS_NO_LANE; lane = topics_next_lane(relay_topics(r), lane))
+        first = least(first, firsts[lane]);
+    return first;
+}
+
+/* Everything up to it is settled, or a record covers it. */
+static int64_t floor_of(const struct relay *r, const int64_t *firsts)
+{
+    const struct behind *b = relay_behind_of(r);
+    int64_t floor = gaps_closed_upto(relay_gaps_of(r));
+
+    for (uint32_t lane = 0; lane < topics_lanes_top(relay_topics(r)); lane++) {
+        if (firsts[lane] == INT64_MAX || behind_covers(b, lane) ||
+            behind_covers(b, relay_topic_record(r, topics_lane_topic(relay_topics(r), lane))))
+            continue;
+        floor = least(floor, firsts[lane] - 1);
+    }
+    return floor > r->floor ? floor : r->floor;
+}
+
+static void change_add(struct relay *r, uint32_t record, int64_t first_id)
+{
+    struct relay_behind *change = (struct relay_behind *)relay_part(r, r->changes_at) + r->changes_n;
+    bool is_lane = record < r->limits.lanes_max;
+
+    *change = (struct relay_behind){
+        .topic = is_lane ? topics_lane_topic(relay_topics(r), record) : record - r->limits.lanes_max,
+        .partition = is_lane ? topics_partition_of(relay_topics(r), record) : RELAY_WHOLE_TOPIC,
+        .first_id = first_id,
+    };
+    ((uint32_t *)relay_part(r, r->change_records_at))[r->changes_n++] = record;
+}
+
+static void changes_gather(struct relay *r, const int64_t *firsts)
+{
+    struct behind *b = relay_behind_of(r);
+    uint32_t next;
+
+    r->changes_n = 0;
+    for (uint32_t record = behind_first(b); record != BEHIND_NONE; record = next) {
+        bool is_lane = record < r->limits.lanes_max;
+        int64_t first = is_lane ? firsts[record] : topic_first(r, record - r->limits.lanes_max, firsts), first_id;
+
+        next = behind_next(b, record);
+        first_id = behind_save(b, record, first, r->saving_floor);
+        if (first_id != behind_saved(b, record))
+            change_add(r, record, first_id);
+        else if (first_id == 0)
+            behind_on_saved(b, record, 0);
+    }
+#ifdef MUTANT_FLOOR_ALONE
+    r->changes_n = 0;
+#endif
+}
+
+bool relay_next_save(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
+{
+    int64_t *firsts = relay_part(r, r->firsts_at);
+
+    if (!save_is_due(r, now_ms))
+        return false;
+    window_firsts(relay_window(r), firsts, topics_lanes_top(relay_topics(r)));
+    r->saving_floor = floor_of(r, firsts);
+    changes_gather(r, firsts);
+    r->dirty = false;
+    r->settled_rows = 0;
+    r->save_ms = now_ms + r->limits.save_ms;
+    if (r->changes_n == 0 && r->saving_floor == r->floor)
+        return false;
+    r->saving = true;
+    r->save_void = false;
+    *ret_action = (struct relay_action){.type = RELAY_SAVE, .from = r->saving_floor, .rows = r->changes_n};
+    return true;
+}
+
+uint32_t relay_saving(const struct relay *r, const struct relay_behind **ret_changes)
+{
+    assert(r->saving);
+    *ret_changes = relay_part(r, r->changes_at);
+    return r->changes_n;
+}
+
+void relay_on_saved(struct relay *r, uint64_t now_ms, bool fenced)
+{
+    const struct relay_behind *changes = relay_part(r, r->changes_at);
+    const uint32_t *records = relay_part(r, r->change_records_at);
+
+    assert(r->saving);
+    r->saving = false;
+    r->save_attempts = 0;
+    if (r->save_void)
+        return;
+    if (fenced) {
+        relay_start_over(r, now_ms, true);
+        return;
+    }
+    r->floor = r->saving_floor;
+    for (uint32_t i = 0; i < r->changes_n; i++)
+        behind_on_saved(relay_behind_of(r), records[i], changes[i].first_id);
+    /* What went on meanwhile, or became clear by this save, is seen next time. */
+    if (r->changes_n > 0 || behind_first(relay_behind_of(r)) != BEHIND_NONE)
+        r->dirty = true;
+}
+
+/* --- time --------------------------------------------------------------------------------------------------------- */
+
+uint64_t relay_save_due_ms(const struct relay *r)
+{
+    uint64_t due_ms = mark_due_ms(r);
+
+    if (r->dirty && !r->saving && r->save_ms < due_ms)
+        due_ms = r->save_ms;
+    if (!r->flushing && r->flush_attempts > 0 && window_waits_for_flush(relay_window(r)) && r->flush_ms < due_ms)
+        due_ms = r->flush_ms;
+    return due_ms;
+}

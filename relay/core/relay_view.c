@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Looking at a relay: for metrics, and for tests that copy and compare whole relays. */
+#include <assert.h>
+#include <string.h>
+
+#include "relay/core/digest.h"
+#include "relay/core/relay_state.h"
+
+struct relay_view relay_view(const struct relay *r)
+{
+    const struct window *w = relay_window(r);
+    const struct gaps *g = relay_gaps_of(r);
+    uint32_t behind_lanes = 0;
+
+    for (uint32_t record = behind_first(relay_behind_of(r)); record != BEHIND_NONE; record = behind_next(relay_behind_of(r), record))
+        behind_lanes += record < r->limits.lanes_max && behind_is(relay_behind_of(r), record);
+    return (struct relay_view){
+        .lease_held = r->lease.held,
+        .session_open = r->session == RELAY_SESSION_READY,
+        .connected = r->database == RELAY_DATABASE_CONNECTED,
+        .stopping = r->stopping,
+        .drained = r->lease.held && r->idle && gaps_n(g) == 0 && window_rows(w) == 0,
+        .window_rows = window_rows(w),
+        .open_gaps = gaps_n(g),
+        .behind_lanes = behind_lanes,
+        .behind_topics = behind_n(relay_behind_of(r)) - behind_lanes,
+        .window_bytes = window_bytes(w),
+        .handed_rows = window_handed(w),
+        .floor = r->floor,
+        .highest = gaps_highest(g),
+        .oldest_gap_ms = gaps_oldest_ms(g),
+    };
+}
+
+size_t relay_size(const struct relay *r)
+{
+    return r->size;
+}
+
+void relay_copy(struct relay *to, const struct relay *from)
+{
+    assert(to->size == from->size);
+    memcpy(to, from, from->size);
+}
+
+static uint64_t digest_flags(const struct relay *r)
+{
+    const bool flags[] = {r->releasing, r->released,    r->read_void, r->read_full,  r->page_next,    r->page_dirty,
+                          r->idle,      r->marks_first, r->flushing,  r->flush_void, r->flush_forced, r->marking,
+                          r->saving,    r->save_void,   r->dirty,     r->stopping,   r->exited};
+    uint64_t bits = 0;
+
+    for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++)
+        bits = bits << 1 | flags[i];
+    return bits;
+}
+
+uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
+{
+    const uint64_t values[] = {digest_flags(r),
+                               (uint64_t)r->database << 16 | (uint64_t)r->reading << 8 | r->session,
+                               (uint64_t)r->settled_upto,
+                               (uint64_t)r->page_topic << 32 | r->page_last_topic,
+                               (uint64_t)r->page_upto,
+                               (uint64_t)r->floor,
+                               r->saving ? (uint64_t)r->saving_floor : 0,
+                               r->saving ? r->changes_n : 0,
+                               (uint64_t)r->asked_topic << 32 | r->repeat_rows,
+                               (uint64_t)r->connect_attempts << 32 | r->session_attempts,
+                               r->session_bytes};
+    const uint64_t dues_ms[] = {r->connect_ms, r->page_due_ms, r->writers_ms, r->flush_ms, r->force_until_ms,
+                                r->mark_ms,    r->save_ms,     r->session_ms, r->stop_ms,  r->acked_ms + r->limits.mark_delay_ms};
+    uint64_t digest = 0;
+
+    for (unsigned i = 0; i < sizeof values / sizeof *values; i++)
+        digest = digest_add(digest, values[i]);
+    for (unsigned i = 0; i < sizeof dues_ms / sizeof *dues_ms; i++)
+        digest = digest_add_due(digest, dues_ms[i], now_ms);
+    for (uint32_t i = 0; r->marking && i < marks_n(relay_marks_of(r)); i++)
+        digest = digest_add(digest, (uint64_t)marks_ids(relay_marks_of(r))[i]);
+    digest = digest_add(digest, lease_digest(&r->lease, now_ms));
+    digest = digest_add(digest, pace_digest(&r->pace, now_ms));
+    digest = digest_add(digest, window_digest(relay_window(r), now_ms));
+    digest = digest_add(digest, gaps_digest(relay_gaps_of(r), now_ms));
+    digest = digest_add(digest, topics_digest(relay_topics(r), now_ms));
+    return digest_add(digest, behind_digest(relay_behind_of(r), now_ms));
+}

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "relay/core/window.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "relay/core/window_state.h"
+
+/* --- lists of slots and lanes ------------------------------------------------------------------------------------- */
+
+static struct window_slot *slot_at(const struct window *w, row_slot s)
+{
+    assert(s < w->rows_max);
+    return window_slots(w) + s;
+}
+
+static struct window_lane *lane_at(const struct window *w, uint32_t lane)
+{
+    assert(lane < w->lanes_max);
+    return window_lanes(w) + lane;
+}
+
+static void list_push(struct window *w, struct window_list *list, row_slot s)
+{
+    struct window_slot *slots = window_slots(w);
+
+    slots[s].next = ROW_NO_SLOT;
+    if (list->tail == ROW_NO_SLOT)
+        list->head = s;
+    else
+        slots[list->tail].next = s;
+    list->tail = s;
+    list->n++;
+}
+
+static row_slot list_pop(struct window *w, struct window_list *list)
+{
+    row_slot s = list->head;
+
+    if (s == ROW_NO_SLOT)
+        return s;
+    list->head = window_slots(w)[s].next;
+    if (list->head == ROW_NO_SLOT)
+        list->tail = ROW_NO_SLOT;
+    list->n--;
+    return s;
+}
+
+static void lane_unstick(struct window *w, struct window_lane *l)
+{
+    if (l->stuck) {
+        w->stuck_rows -= l->handed;
+        w->stuck_bytes -= l->handed_bytes;
+    }
+    l->stuck = false;
+}
+
+/* --- known rows --------------------------------------------------------------------------------------------------- */
+
+static uint32_t *bucket_of(const struct window *w, int64_t id)
+{
+    return window_buckets(w) + ((uint64_t)id & w->buckets_mask);
+}
+
+static void known_add(struct window *w, row_slot s)
+{
+    uint32_t *bucket = bucket_of(w, window_slots(w)[s].id);
+
+    window_slots(w)[s].known_next = *bucket;
+    *bucket = s;
+}
+
+static void known_remove(struct window *w, row_slot s)
+{
+    struct window_slot *slots = window_slots(w);
+    uint32_t *at = bucket_of(w, slots[s].id);
+
+    while (*at != s) {
+        assert(*at != ROW_NO_SLOT);
+        at = &slots[*at].known_next;
+    }
+    *at = slots[s].known_next;
+}
+
+bool window_knows(const struct window *w, const struct row *row)
+{
+    const struct window_slot *slots = window_slots(w);
+
+    for (row_slot s = *bucket_of(w, row->id); s != ROW_NO_SLOT; s = slots[s].known_next) {
+        if (slots[s].id != row->id)
+            continue;
+#ifdef MUTANT_KNOWN_BY_ID
+        return true;
+#endif
+        if (memcmp(&slots[s].event_id, &row->event_id, sizeof row->event_id) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* --- set up ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t buckets_of(uint32_t rows_max)
+{
+    uint32_t n = 64;
+
+    while (n < rows_max && n < (1u << 30))
+        n *= 2;
+    return n;
+}
+
+size_t window_size(uint32_t rows_max, uint32_t lanes_max)
+{
+    return sizeof(struct window) + (size_t)rows_max * sizeof(struct window_slot) + (size_t)lanes_max * sizeof(struct window_lane) +
+           (size_t)buckets_of(rows_max) * sizeof(uint32_t);
+}
+
+struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, uint32_t lanes_max, uint32_t lane_rows_max)
+{
+    struct window *w = memory;
+    const struct window_list empty = {ROW_NO_SLOT, ROW_NO_SLOT, 0};
+
+    assert(rows_max > 0 && lanes_max > 0 && lane_rows_max > 0);
+    memset(memory, 0, window_size(rows_max, lanes_max));
+    w->rows_max = rows_max;
+    w->bytes_max = bytes_max;
+    w->lanes_max = lanes_max;
+    w->lane_rows_max = lane_rows_max;
+    w->buckets_mask = buckets_of(rows_max) - 1;
+    w->free = w->acked = w->remembered = w->dropped = empty;
+    w->turns[WINDOW_TURN_READY] = w->turns[WINDOW_TURN_WAITING] = w->watched = WINDOW_NO_LANE;
+    memset(window_buckets(w), 0xff, ((size_t)w->buckets_mask + 1) * sizeof(uint32_t));
+    for (row_slot s = 0; s < rows_max; s++)
+        list_push(w, &w->free, s);
+    return w;
+}
+
+void window_lane_open(struct window *w, uint32_t lane, bool single)
+{
+    struct window_lane *l = lane_at(w, lane);
+
+    assert(l->rows == 0 && l->turn == WINDOW_TURN_NONE && !l->watched);
+    memset(l, 0, sizeof *l);
+    l->head = l->tail = l->finger = ROW_NO_SLOT;
+    l->single = single;
+    if (lane >= w->lanes_top)
+        w->lanes_top = lane + 1;
+}
+
+/* --- in ----------------------------------------------------------------------------------------------------------- */
+
+row_slot window_admit(struct window *w, const struct row *row, uint32_t lane, uint64_t lsn)
+{
+    row_slot s = list_pop(w, &w->free);
+    struct window_slot *slot;
+
+    assert(s != ROW_NO_SLOT);
+    slot = slot_at(w, s);
+    slot->id = row->id;
+    slot->event_id = row->event_id;
+    slot->key_hash = row->key_hash;
+    slot->lsn = lsn;
+    slot->spread = row->spread;
+    slot->wish = row->partition;
+    slot->bytes = row->bytes;
+    w->bytes += row->bytes;
+    if (lsn > w->waiting_lsn)
+        w->waiting_lsn = lsn;
+    known_add(w, s);
+    lane_at(w, lane)->rows++;
+    window_lane_insert(w, lane, s);
+    return s;
+}
+
+void window_flushed(struct window *w, uint64_t lsn)
+{
+    uint32_t n = 0, lane = w->turns[WINDOW_TURN_WAITING], next;
+
+    if (lsn <= w->flushed_lsn)
+        return;
+    w->flushed_lsn = lsn;
+    if (lane == WINDOW_NO_LANE)
+        return;
+    do {
+        n++;
+        lane = window_lanes(w)[lane].link[WINDOW_LINK_TURN].next;
+    } while (lane != w->turns[WINDOW_TURN_WAITING]);
+    for (; n > 0; n--, lane = next) {
+        next = window_lanes(w)[lane].link[WINDOW_LINK_TURN].next;
+        window_lane_settle(w, lane);
+    }
+}
+
+bool window_waits_for_flush(const struct window *w)
+{
+    return w->waiting_lsn > w->flushed_lsn;
+}
+
+/* --- publish ------------------------------------------------------------------------------------------------------ */
+
+bool window_hand(struct window *w, uint64_t now_ms, row_slot *ret_slot)
+{
+    uint32_t lane = w->turns[WINDOW_TURN_READY];
+    struct window_lane *l;
+    row_slot s;
+
+    if (lane == WINDOW_NO_LANE)
+        return false;
+    l = lane_at(w, lane);
+    s = window_lane_shift(w, l);
+    window_slots(w)[s].state = WINDOW_HANDED;
+    window_slots(w)[s].lsn = 0; /* it passed the barrier: if it comes back, it need not again */
+    if (l->handed++ == 0)
+        window_lane_moved(w, lane, now_ms);
+    w->handed++;
+    l->handed_bytes += window_slots(w)[s].bytes;
+    w->turns[WINDOW_TURN_READY] = l->link[WINDOW_LINK_TURN].next; /* the next lane's turn */
+    window_lane_settle(w, lane);
+    *ret_slot = s;
+    return true;
+}
+
+static void slot_unhand(struct window *w, struct window_slot *slot)
+{
+    struct window_lane *l = lane_at(w, slot->lane);
+
+    assert(slot->state == WINDOW_HANDED && l->handed > 0);
+    l->handed--;
+    l->handed_bytes -= slot->bytes;
+    w->handed--;
+}
+
+void window_ack(struct window *w, uint64_t now_ms, row_slot s)
+{
+    struct window_slot *slot = slot_at(w, s);
+    struct window_lane *l = lane_at(w, slot->lane);
+
+    lane_unstick(w, l);
+    slot_unhand(w, slot);
+    l->warm = true;
+    window_lane_moved(w, slot->lane, now_ms);
+    window_lane_settle(w, slot->lane);
+    w->bytes -= slot->bytes;
+    slot->state = WINDOW_ACKED;
+    list_push(w, &w->acked, s);
+}
+
+void window_return(struct window *w, row_slot s)
+{
+    struct window_slot *slot = slot_at(w, s);
+    struct window_lane *l = lane_at(w, slot->lane);
+
+    if (l->stuck) {
+        w->stuck_rows--;
+        w->stuck_bytes -= slot->bytes;
+    }
+    slot_unhand(w, slot);
+    if (l->handed == 0)
+        window_lane_moved(w, slot->lane, l->moved_ms);
+    window_lane_insert(w, slot->lane, s);
+}
+
+void window_cold(struct window *w)
+{
+    for (uint32_t lane = 0; lane < w->lanes_top; lane++) {
+        struct window_lane *l = lane_at(w, lane);
+
+        l->warm = false;
+        if (l->handed == 0)
+            l->stuck = false;
+        if (l->head != ROW_NO_SLOT || l->turn != WINDOW_TURN_NONE)
+            window_lane_settle(w, lane);
+    }
+}
+
+uint64_t window_stuck_due_ms(const struct window *w, uint32_t stuck_ms)
+{
+    return w->watched == WINDOW_NO_LANE ? UINT64_MAX : window_lanes(w)[w->watched].moved_ms + stuck_ms;
+}
+
+uint32_t window_find_stuck(const struct window *w, uint64_t now_ms, uint32_t stuck_ms)
+{
+    return now_ms >= window_stuck_due_ms(w, stuck_ms) ? w->watched : WINDOW_NO_LANE;
+}
+
+void window_stick(struct window *w, uint32_t lane)
+{
+    struct window_lane *l = lane_at(w, lane);
+
+    assert(!l->stuck && l->handed > 0);
+    l->stuck = true;
+    w->stuck_rows += l->handed;
+    w->stuck_bytes += l->handed_bytes;
+    window_lane_moved(w, lane, l->moved_ms);
+    window_lane_settle(w, lane);
+}
+
+bool window_is_mostly_stuck(const struct window *w)
+{
+    return w->stuck_rows > w->rows_max / 2 || w->stuck_bytes > w->bytes_max / 2;
+}
+
+/* --- out ---------------------------------------------------------------------------------------------------------- */
+
+static void slot_free(struct window *w, row_slot s)
+{
+    struct window_lane *l = lane_at(w, slot_at(w, s)->lane);
+
+    assert(l->rows > 0);
+    l->rows--;
+    window_slots(w)[s].state = WINDOW_FREE;
+    list_push(w, &w->free, s);
+}
+
+bool window_mark(struct window *w, row_slot *ret_slot)
+{
+    row_slot s = list_pop(w, &w->acked);
+
+    if (s == ROW_NO_SLOT)
+        return false;
+    window_slots(w)[s].state = WINDOW_MARKING;
+    *ret_slot = s;
+    return true;
+}
+
+void window_marked(struct window *w, row_slot s, bool remember)
+{
+    assert(slot_at(w, s)->state == WINDOW_MARKING);
+    if (remember) {
+        window_slots(w)[s].state = WINDOW_REMEMBERED;
+        list_push(w, &w->remembered, s);
+        return;
+    }
+    known_remove(w, s);
+    slot_free(w, s);
+}
+
+void window_unmarked(struct window *w, row_slot s)
+{
+    assert(slot_at(w, s)->state == WINDOW_MARKING);
+    window_slots(w)[s].state = WINDOW_ACKED;
+    list_push(w, &w->acked, s);
+}
+
+void window_forget(struct window *w)
+{
+    row_slot s;
+
+    while ((s = list_pop(w, &w->remembered)) != ROW_NO_SLOT) {
+        known_remove(w, s);
+        slot_free(w, s);
+    }
+}
+
+static void slot_drop(struct window *w, row_slot s)
+{
+    w->bytes -= window_slots(w)[s].bytes;
+    window_slots(w)[s].state = WINDOW_DROPPED;
+    known_remove(w, s);
+    list_push(w, &w->dropped, s);
+}
+
+int64_t window_take(struct window *w, uint32_t lane)
+{
+    struct window_lane *l = lane_at(w, lane);
+    int64_t first = INT64_MAX;
+
+    while (l->head != ROW_NO_SLOT) {
+        row_slot s = window_lane_shift(w, l);
+
+        if (window_slots(w)[s].id < first)
+            first = window_slots(w)[s].id;
+        slot_drop(w, s);
+    }
+    window_lane_settle(w, lane);
+    return first;
+}
+
+void window_start_over(struct window *w)
+{
+#ifdef MUTANT_KEEP_WAITING
+    w->flushed_lsn = 0;
+    for (uint32_t lane = 0; lane < w->lanes_top; lane++)
+        window_lane_settle(w, lane);
+#else
+    for (uint32_t lane = 0; lane < w->lanes_top; lane++)
+        (void)window_take(w, lane);
+    w->flushed_lsn = w->waiting_lsn = 0;
+#endif
+}
+
+bool window_drop(struct window *w, row_slot *ret_slot)
+{
+    row_slot s = list_pop(w, &w->dropped);
+
+    if (s == ROW_NO_SLOT)
+        return false;
+    slot_free(w, s);
+    *ret_slot = s;
+    return true;
+}
+
+void window_lane_pause(struct window *w, uint32_t lane, bool paused)
+{
+    lane_at(w, lane)->paused = paused;
+    window_lane_settle(w, lane);
+}
+
+bool window_unplace(struct window *w, uint32_t from, row_slot *ret_slot)
+{
+    struct window_lane *l = lane_at(w, from);
+
+    if (l->head == ROW_NO_SLOT)
+        return false;
+    *ret_slot = window_lane_shift(w, l);
+    l->rows--;
+    window_lane_settle(w, from);
+    return true;
+}
+
+void window_place(struct window *w, row_slot slot, uint32_t lane)
+{
+    lane_at(w, lane)->rows++;
+    window_lane_insert(w, lane, slot);
+}

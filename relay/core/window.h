@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rows between fetch and mark, in one lane per topic-partition.
+ *
+ *   admit -> queued -> handed -> acked -> marking -> gone
+ *            ^    |       |
+ *            |    '-------|---> dropped (taken behind, or started over): its bytes are given back, then the slot is free
+ *            '- returned -'     the session ended before a good report: back to its place, by id, in its lane
+ *
+ * A queued row is ready when the WAL up to its `lsn` is known to be flushed. A lane is COLD until its first acknowledgement in a session:
+ * one row at a time, because a broker that does not know a producer accepts any first sequence number, so that a refused first batch and an
+ * accepted second one would swap (KAFKA-15591). Ready lanes are a list and take turns; nothing here scans, but the functions that say so.
+ */
+#ifndef RELAY_CORE_WINDOW_H
+#define RELAY_CORE_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "relay/core/row.h"
+
+struct window;
+
+#define WINDOW_NO_LANE UINT32_MAX
+
+size_t window_size(uint32_t rows_max, uint32_t lanes_max);
+/* Lies in `memory` of window_size() bytes, kept. `lane_rows_max` limits what is handed of one lane. */
+struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, uint32_t lanes_max, uint32_t lane_rows_max);
+
+uint32_t window_rows(const struct window *w);       /* that are not free: dropped and forgotten-later ones too */
+uint64_t window_bytes(const struct window *w);      /* of rows queued or handed */
+uint32_t window_handed(const struct window *w);     /* with the producer */
+uint32_t window_room_rows(const struct window *w);  /* slots that are free */
+uint64_t window_room_bytes(const struct window *w); /* 0 when it is full */
+
+/* --- in ----------------------------------------------------------------------------------------------------------- */
+
+/* Is a row of this id and event_id in the window, or was it marked while the read that brought it was on its way? */
+bool window_knows(const struct window *w, const struct row *row);
+/* The row is queued in `lane`, by id. There must be a free slot (asserted). `lsn`: it is ready when the flush has passed this. */
+row_slot window_admit(struct window *w, const struct row *row, uint32_t lane, uint64_t lsn);
+/* The WAL is flushed up to `lsn`. */
+void window_flushed(struct window *w, uint64_t lsn);
+/* Is a row waiting for a flush that has not been told? */
+bool window_waits_for_flush(const struct window *w);
+
+/* --- publish ------------------------------------------------------------------------------------------------------ */
+
+/* The next row for the producer, in id order within its lane. It counts as handed. Returns false if there is none. */
+bool window_hand(struct window *w, uint64_t now_ms, row_slot *ret_slot);
+void window_ack(struct window *w, uint64_t now_ms,
+                row_slot slot);                      /* its lane is warm now, and not stuck; its bytes do not count any more */
+void window_return(struct window *w, row_slot slot); /* queued again, at its place by id */
+void window_cold(struct window *w);                  /* a session ended: every lane is cold. Scans the lanes */
+
+/* The lane that has waited longest for an acknowledgement, if for `stuck_ms`; WINDOW_NO_LANE if none has. */
+uint32_t window_find_stuck(const struct window *w, uint64_t now_ms, uint32_t stuck_ms);
+uint64_t window_stuck_due_ms(const struct window *w, uint32_t stuck_ms); /* when it should be asked next; UINT64_MAX: nothing is handed */
+void window_stick(struct window *w, uint32_t lane);                      /* hand nothing more of it until it has an acknowledgement */
+bool window_is_mostly_stuck(const struct window *w);                     /* do handed rows of stuck lanes hold more than half of it? */
+
+/* --- out ---------------------------------------------------------------------------------------------------------- */
+
+uint32_t window_acked(const struct window *w); /* rows acknowledged, and not in a mark */
+/* The next acknowledged row goes into a mark. Returns false if there is none. */
+bool window_mark(struct window *w, row_slot *ret_slot);
+/* It is marked. `remember`: a read is on its way whose snapshot may be older: the row stays known until window_forget. */
+void window_marked(struct window *w, row_slot slot, bool remember);
+void window_unmarked(struct window *w, row_slot slot); /* outcome unknown: acknowledged again */
+void window_forget(struct window *w);                  /* the read was answered */
+
+/* Drop the queued rows of `lane`; returns the smallest id among them, INT64_MAX if there are none. */
+int64_t window_take(struct window *w, uint32_t lane);
+/* Start over: drop every queued row, and know no flush any more. Scans the lanes. */
+void window_start_over(struct window *w);
+/* A dropped row whose bytes must be given back. The slot is free afterwards. Returns false if there is none. */
+bool window_drop(struct window *w, row_slot *ret_slot);
+
+/* --- lanes -------------------------------------------------------------------------------------------------------- */
+
+/* A lane number is used (again): cold and empty (asserted). `single`: never more than one row in flight, because its rows go to different
+ * partitions. */
+void window_lane_open(struct window *w, uint32_t lane, bool single);
+void window_lane_pause(struct window *w, uint32_t lane, bool paused); /* hand nothing of it; or hand again */
+bool window_lane_empty(const struct window *w, uint32_t lane);        /* no slot belongs to it */
+uint32_t window_lane_queued(const struct window *w, uint32_t lane);
+uint32_t window_lane_handed(const struct window *w, uint32_t lane);
+bool window_lane_stuck(const struct window *w, uint32_t lane);
+/* The first queued row of `from` that waits to be placed elsewhere; it is taken off the lane. False: none. */
+bool window_unplace(struct window *w, uint32_t from, row_slot *ret_slot);
+void window_place(struct window *w, row_slot slot, uint32_t lane); /* after window_unplace */
+
+/* Fill firsts[lane] with the smallest id in the window, neither marked nor dropped, of each lane below `lanes_n`; INT64_MAX where none is.
+ * Scans the slots: for saves. */
+void window_firsts(const struct window *w, int64_t *firsts, uint32_t lanes_n);
+
+/* --- of one row --------------------------------------------------------------------------------------------------- */
+
+int64_t window_id(const struct window *w, row_slot slot);
+struct row_event_id window_event_id(const struct window *w, row_slot slot);
+uint32_t window_lane(const struct window *w, row_slot slot);
+int32_t window_wish(const struct window *w, row_slot slot); /* the row's own partition, or -1 */
+uint32_t window_spread(const struct window *w, row_slot slot);
+
+uint64_t window_digest(const struct window *w, uint64_t now_ms);
+
+#endif

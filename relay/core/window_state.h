@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The inside of the window, for window.c, window_lane.c and window_view.c only: one block of memory, arrays found by their place in it, so that a copy of
+ * the bytes is a copy of the window. */
+#ifndef RELAY_CORE_WINDOW_STATE_H
+#define RELAY_CORE_WINDOW_STATE_H
+
+#include "relay/core/window.h"
+
+enum window_row_state {
+    WINDOW_FREE,
+    WINDOW_QUEUED,
+    WINDOW_HANDED,
+    WINDOW_ACKED,
+    WINDOW_MARKING,
+    WINDOW_REMEMBERED,
+    WINDOW_DROPPED
+};
+
+struct window_slot {
+    int64_t id;
+    struct row_event_id event_id;
+    uint64_t key_hash;
+    uint64_t lsn;        /* ready when the flush has passed it */
+    uint32_t lane;       /* its lane; kept until the slot is free */
+    uint32_t next, prev; /* in the lane's queue by id, or (next only) in one of the window's lists */
+    uint32_t known_next; /* in its bucket */
+    uint32_t spread;
+    int32_t wish;
+    uint32_t bytes;
+    enum window_row_state state;
+};
+
+enum window_turn {
+    WINDOW_TURN_NONE,
+    WINDOW_TURN_READY,
+    WINDOW_TURN_WAITING
+};
+enum window_link {
+    WINDOW_LINK_TURN,
+    WINDOW_LINK_WATCH
+};
+
+struct window_lane {
+    row_slot head, tail; /* queued rows, ids ascending */
+    row_slot finger;     /* the queued row that was inserted last */
+    uint32_t queued, handed;
+    uint64_t handed_bytes;
+    uint32_t rows; /* slots that name this lane */
+    struct {
+        uint32_t next, prev;
+    } link[2];
+    enum window_turn turn;
+    bool warm;         /* acknowledged in this session */
+    bool single;       /* one row in flight, warm or not: its rows go to different partitions */
+    bool paused;       /* hand nothing */
+    bool stuck;        /* handed, and not acknowledged for too long: nothing more is handed */
+    bool watched;      /* on the list of lanes that wait for acknowledgements */
+    uint64_t moved_ms; /* last acknowledgement, or first row handed after none was */
+};
+
+struct window_list {
+    row_slot head, tail;
+    uint32_t n;
+};
+
+struct window {
+    uint32_t rows_max, lanes_max, lane_rows_max, buckets_mask;
+    uint32_t lanes_top; /* lanes at or above it were never open */
+    uint32_t handed, stuck_rows;
+    uint64_t bytes, bytes_max, stuck_bytes;
+    uint64_t flushed_lsn, waiting_lsn; /* waiting: the highest of any admitted row */
+    struct window_list free, acked, remembered, dropped;
+    uint32_t turns[3]; /* rings of lanes by enum window_turn */
+    uint32_t watched;  /* ring of lanes, the one that waits longest first */
+};
+
+static inline struct window_slot *window_slots(const struct window *w)
+{
+    return (struct window_slot *)(uintptr_t)(w + 1);
+}
+
+static inline struct window_lane *window_lanes(const struct window *w)
+{
+    return (struct window_lane *)(window_slots(w) + w->rows_max);
+}
+
+static inline uint32_t *window_buckets(const struct window *w)
+{
+    return (uint32_t *)(window_lanes(w) + w->lanes_max);
+}
+
+/* --- window_lane.c ------------------------------------------------------------------------------------------------ */
+
+/* Put the lane on the list that its first row and its share call for. After every change of either. */
+void window_lane_settle(struct window *w, uint32_t lane);
+/* Something was acknowledged, or handed after nothing was: the lane is the last to be found stuck. */
+void window_lane_moved(struct window *w, uint32_t lane, uint64_t now_ms);
+/* Queue `s` in the lane, at its place by id. */
+void window_lane_insert(struct window *w, uint32_t lane, row_slot s);
+/* Take the first queued row off the lane; there must be one (asserted). */
+row_slot window_lane_shift(struct window *w, struct window_lane *l);
+
+#endif
