@@ -269,13 +269,25 @@ static uint64_t cut_off(struct http *h)
 
 static void on_timeout(uv_timer_t *timeout);
 
+static bool is_full(const struct http *h)
+{
+    for (size_t i = 0; i < CONNECTIONS; i++)
+        if (h->visits[i].fd < 0)
+            return false;
+    return true;
+}
+
 static void turn(struct http *h)
 {
     MHD_UNSIGNED_LONG_LONG wanted_ms;
     uint64_t next_ms;
+    bool was_full = is_full(h);
 
     (void)MHD_run(h->daemon);
     next_ms = cut_off(h);
+    /* While it is full it does not listen, and it begins to listen again with the next run only. */
+    if (was_full && !is_full(h))
+        next_ms = 0;
     if (MHD_get_timeout(h->daemon, &wanted_ms) == MHD_YES && wanted_ms < next_ms)
         next_ms = wanted_ms;
     if (next_ms == UINT64_MAX)

@@ -7,23 +7,33 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t bytes_n);
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t bytes_n)
+static struct headers headers; /* used again, as the relay does */
+
+static void decode(const char *json, size_t json_n)
 {
-    static struct headers headers; /* used again, as the relay does */
     char error[200] = "";
-    bool decoded = headers_decode(&headers, (const char *)bytes, bytes_n, error, sizeof error);
-    unsigned sum = 0;
+    bool decoded = headers_decode(&headers, json, json_n, error, sizeof error);
 
     assert(decoded == (error[0] == '\0'));
     for (size_t i = 0; decoded && i < headers.list_n; i++) {
-        const unsigned char *value = headers.list[i].value;
-
         assert(strcmp(headers.list[i].name, "id") != 0);
-        for (size_t j = 0; j < headers.list[i].value_n; j++)
-            sum += value[j];
-        assert(memchr(value, 0, headers.list[i].value_n) == NULL);
+        assert(memchr(headers.list[i].value, 0, headers.list[i].value_n) == NULL);
     }
-    if (sum % 7 == 0)
+}
+
+/* As they are, and as the inside of an object: a fuzzer that cannot see into the parser would seldom come so far. */
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t bytes_n)
+{
+    char object[1000];
+
+    decode((const char *)bytes, bytes_n);
+    if (bytes_n + 9 > sizeof object)
+        return 0;
+    memcpy(object, "{\"a\": \"", 7);
+    memcpy(object + 7, bytes, bytes_n);
+    memcpy(object + 7 + bytes_n, "\"}", 2);
+    decode(object, bytes_n + 9);
+    if (bytes_n % 7 == 0)
         headers_reset(&headers);
     return 0;
 }
