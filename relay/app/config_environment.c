@@ -11,10 +11,11 @@
  * OUTBOX_RELAY_SERVICE_HOST, OUTBOX_RELAY_PORT, OUTBOX_RELAY_PORT_9464_TCP_ADDR and so on: nobody's settings. */
 static bool is_service_link(const char *name)
 {
-    for (const char *c = name; c != NULL && *c != '\0'; c = strchr(c, '_'), c += c != NULL) {
-        if (strncmp(c, "SERVICE_HOST", 12) == 0 || strncmp(c, "SERVICE_PORT", 12) == 0 || strcmp(c, "PORT") == 0)
+    for (const char *part = name; part != NULL; part = strchr(part, '_')) {
+        part += *part == '_';
+        if (strncmp(part, "SERVICE_HOST", 12) == 0 || strncmp(part, "SERVICE_PORT", 12) == 0 || strcmp(part, "PORT") == 0)
             return true;
-        if (strncmp(c, "PORT_", 5) == 0 && isdigit((unsigned char)c[5]))
+        if (strncmp(part, "PORT_", 5) == 0 && isdigit((unsigned char)part[5]))
             return true;
     }
     return false;

@@ -93,6 +93,7 @@ void config_print_ini(FILE *to)
         if (s->kind == CONFIG_SETTING_PROPERTY)
             fputs("kafka.bootstrap.servers = localhost:9092\n", to);
         else
-            fprintf(to, "#%s = %s\n", s->name, s->initial != NULL ? s->initial : "");
+            fprintf(to, "#%s =%s%s\n", s->name, s->initial != NULL && s->initial[0] != '\0' ? " " : "",
+                    s->initial != NULL ? s->initial : "");
     }
 }
