@@ -57,7 +57,8 @@ struct outbox_callbacks {
     void (*on_beaten)(void *data, bool held, struct relay_token token, int64_t last_id);
     void (*on_released)(void *data);
 
-    /* Fill ret_slots (one for each row of `read`); the outbox keeps the bytes of rows that got a slot until outbox_drop. */
+    /* Fill ret_slots (one for each row of `read`); the outbox keeps the bytes of rows that got a slot until outbox_drop. That is done
+     * when the callback returns: in it, nothing may be read, looked at or dropped (asserted). */
     void (*on_fetched)(void *data, const struct relay_read *read, row_slot *ret_slots);
     void (*on_caught_up)(void *data, const struct relay_read *read, row_slot *ret_slots);
     void (*on_writers)(void *data, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n, bool complete);
@@ -65,6 +66,8 @@ struct outbox_callbacks {
     void (*on_marked)(void *data, uint32_t missed_n);
     void (*on_saved)(void *data, bool fenced);
     void (*on_pinned)(void *data, uint32_t topic, int32_t pinned_n);
+    /* May be NULL. Something about the table that is no reason to refuse it; told once. `sentence` is lent for the call. */
+    void (*on_warning)(void *data, const char *sentence);
 };
 
 /* Copies `settings` and its strings, copies `callbacks`; keeps `loop` and `data`. Connects to nothing. NULL: out of memory. */
@@ -105,7 +108,8 @@ void outbox_mark(struct outbox *o, const int64_t *ids, const struct row_event_id
 /* Floor and changed records in one statement, fenced by our token in the lease row (locked) and in incarnation. Borrows `changes`. */
 void outbox_save(struct outbox *o, int64_t floor, const struct relay_behind *changes, uint32_t changes_n);
 void outbox_flush(struct outbox *o, bool force);
-/* The pinned count of `topic`; `actual_n` becomes it if there is none. Several may be outstanding. */
+/* The pinned count of `topic`; `actual_n` becomes it if there is none. 0: only look; on_pinned tells 0 if there is none. Several may be
+ * outstanding, and the topic must not be forgotten meanwhile. Failure is told as RELAY_TOPIC. */
 void outbox_pin(struct outbox *o, uint32_t topic, int32_t actual_n);
 
 /* --- rows and topics ---------------------------------------------------------------------------------------------- */
@@ -124,6 +128,7 @@ struct outbox_row {
     bool too_large; /* above row_bytes_max: payload was not read */
 };
 
+/* From now on the bytes of the slot stay where they are until outbox_drop (others may be moved to give memory back). */
 void outbox_row(const struct outbox *o, row_slot slot, struct outbox_row *ret_row);
 void outbox_drop(struct outbox *o, row_slot slot); /* its bytes are not needed any more */
 

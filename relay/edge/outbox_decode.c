@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <string.h>
+
+#include "relay/core/hash.h"
+#include "relay/edge/database.h"
+#include "relay/edge/outbox_decode.h"
+#include "relay/edge/outbox_sql.h"
+#include "relay/edge/outbox_topics.h"
+
+#define EPOCH_2000_US 946684800000000
+#define YEAR_9999_MS  253402300799999
+
+int64_t decode_timestamp_ms(int64_t microseconds)
+{
+    if (microseconds <= -EPOCH_2000_US)
+        return 0;
+    if (microseconds >= YEAR_9999_MS * 1000 - EPOCH_2000_US)
+        return YEAR_9999_MS;
+    return (microseconds + EPOCH_2000_US) / 1000;
+}
+
+static void copy_uuid(unsigned char to[16], const struct database_result *result, uint32_t row, unsigned column)
+{
+    uint32_t n;
+    const void *bytes = database_result_value(result, row, column, &n);
+
+    memset(to, 0, 16);
+    if (bytes && n == 16)
+        memcpy(to, bytes, 16);
+}
+
+struct relay_token decode_token(const struct database_result *result, uint32_t row, unsigned column)
+{
+    struct relay_token token;
+
+    copy_uuid(token.bytes, result, row, column);
+    return token;
+}
+
+/* -1 is the row's way of saying "any", as in Kafka's clients; other negative numbers name a partition that does not exist. */
+static int32_t decode_partition(const struct database_result *result, uint32_t i)
+{
+    uint32_t n;
+    int64_t partition;
+
+    if (!database_result_value(result, i, ROW_PARTITION, &n))
+        return -1;
+    partition = database_result_integer(result, i, ROW_PARTITION);
+    return partition < -1 || partition > INT32_MAX ? INT32_MAX : (int32_t)partition;
+}
+
+static bool row_settled(const struct database_result *result, uint32_t i, const struct decode_limits *limits)
+{
+    return limits->settled && database_result_integer(result, i, ROW_SETTLED) != 0;
+}
+
+/* Returns false if topic numbers run short. */
+static bool decode_unsettled(const struct database_result *result, uint32_t i, struct topics *topics, struct row *row)
+{
+    uint32_t key_n, topic_n, payload_n, headers_n;
+    const void *key = database_result_value(result, i, ROW_KEY, &key_n);
+    const char *topic = database_result_value(result, i, ROW_TOPIC, &topic_n);
+
+    topic = topic ? topic : "";
+    row->topic = topics_number(topics, topic, topic_n);
+    if (row->topic == TOPICS_NONE)
+        return false;
+    copy_uuid(row->event_id.bytes, result, i, ROW_EVENT_ID);
+    row->partition = decode_partition(result, i);
+    row->key_hash = key ? hash_key(topic, topic_n, key, key_n) : 0;
+    row->spread = key ? hash_murmur2(key, key_n) : hash_murmur2(row->event_id.bytes, sizeof(row->event_id.bytes));
+    (void)database_result_value(result, i, ROW_PAYLOAD, &payload_n);
+    (void)database_result_value(result, i, ROW_HEADERS, &headers_n);
+    row->bytes = key_n + payload_n + headers_n + OUTBOX_ROW_EXTRA;
+    row->settled = false;
+    return true;
+}
+
+static void decode_head(const struct database_result *result, struct relay_read *ret_read)
+{
+    ret_read->token = decode_token(result, 0, ROW_TOKEN);
+    ret_read->insert_lsn = (uint64_t)database_result_integer(result, 0, ROW_INSERT_LSN);
+    ret_read->flush_lsn = (uint64_t)database_result_integer(result, 0, ROW_FLUSH_LSN);
+    ret_read->rows_n = 0;
+    ret_read->upto = INT64_MAX;
+}
+
+/* Whole up to the last row if a limit may have cut the answer after it. */
+static int64_t decode_upto(const struct decode_limits *limits, uint32_t rows_n, uint64_t size, int64_t last_id)
+{
+    return rows_n > 0 && (rows_n >= limits->rows || size >= limits->bytes) ? last_id : INT64_MAX;
+}
+
+bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct topics *topics, struct row *rows,
+                 struct relay_read *ret_read, size_t *ret_bytes, const char **error)
+{
+    uint32_t rows_n = database_result_rows(result), n, i;
+    uint64_t size = 0;
+    int64_t last_id = INT64_MIN;
+
+    assert(rows_n > 0);
+    *ret_bytes = 0;
+    decode_head(result, ret_read);
+    ret_read->rows = rows;
+    if (!database_result_value(result, 0, ROW_ID, &n))
+        return true;
+    for (i = 0; i < rows_n; i++) {
+        int64_t row_size = database_result_integer(result, i, ROW_SIZE);
+        rows[i] = (struct row){.id = database_result_integer(result, i, ROW_ID), .partition = -1, .settled = true};
+        if (rows[i].id <= last_id) {
+            *error = "the rows did not come in the order of their ids: is the id unique, and does the plan read by its index?";
+            return false;
+        }
+        if (!row_settled(result, i, limits) && !decode_unsettled(result, i, topics, &rows[i]))
+            break;
+        last_id = rows[i].id;
+        size += row_size < limits->row_bytes_max ? (uint64_t)row_size : limits->row_bytes_max;
+        *ret_bytes += rows[i].bytes;
+    }
+    ret_read->rows_n = i;
+    ret_read->upto = i < rows_n ? rows[i].id - 1 : decode_upto(limits, i, size, last_id);
+    return true;
+}
+
+void decode_row(const struct database_result *result, uint32_t i, const struct decode_limits *limits, const struct row *row,
+                struct outbox_row *ret_row)
+{
+    ret_row->topic = row->topic;
+    ret_row->key = database_result_value(result, i, ROW_KEY, &ret_row->key_n);
+    ret_row->payload = database_result_value(result, i, ROW_PAYLOAD, &ret_row->payload_n);
+    ret_row->headers = database_result_value(result, i, ROW_HEADERS, &ret_row->headers_n);
+    ret_row->event_id = row->event_id;
+    ret_row->id = row->id;
+    ret_row->created_ms = decode_timestamp_ms(database_result_integer(result, i, ROW_CREATED_AT));
+    ret_row->bytes = row->bytes;
+    ret_row->too_large = database_result_integer(result, i, ROW_SIZE) > limits->row_bytes_max;
+}
+
+enum taken { /* columns of SQL_TAKE */
+    TAKEN_TOPIC = 5,
+    TAKEN_PARTITION,
+    TAKEN_KEY_HASH,
+    TAKEN_FIRST_ID,
+    TAKEN_ATTEMPTS,
+    TAKEN_HELD
+};
+
+bool decode_behind(const struct database_result *result, struct topics *topics, struct relay_behind *behind)
+{
+    for (uint32_t i = 1; i < database_result_rows(result); i++) {
+        uint32_t n;
+        const char *topic = database_result_value(result, i, TAKEN_TOPIC, &n);
+        uint32_t number = topics_number(topics, topic ? topic : "", n);
+        if (number == TOPICS_NONE)
+            return false;
+        behind[i - 1] = (struct relay_behind){
+            .topic = number,
+            .partition = (int32_t)database_result_integer(result, i, TAKEN_PARTITION),
+            .key_hash = (uint64_t)database_result_integer(result, i, TAKEN_KEY_HASH),
+            .first_id = database_result_integer(result, i, TAKEN_FIRST_ID),
+            .attempts = (uint32_t)database_result_integer(result, i, TAKEN_ATTEMPTS),
+            .held = database_result_integer(result, i, TAKEN_HELD) != 0,
+        };
+    }
+    return true;
+}

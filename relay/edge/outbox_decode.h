@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Results of the outbox's statements -> what the core is told. */
+#ifndef RELAY_EDGE_OUTBOX_DECODE_H
+#define RELAY_EDGE_OUTBOX_DECODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "relay/core/relay.h"
+#include "relay/edge/outbox.h"
+
+struct database_result;
+struct topics;
+
+struct decode_limits {
+    uint32_t rows; /* as asked for */
+    uint64_t bytes;
+    uint32_t row_bytes_max; /* as sent: with what is added to each row */
+    bool settled;           /* the answer says which rows are */
+};
+
+/* Fills `rows`, which has room for all rows of `result`, and `ret_read` around it. `ret_bytes`: what the rows take together. Returns false
+ * with a sentence in `error` if the answer is not one that the statement can give. */
+bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct topics *topics, struct row *rows,
+                 struct relay_read *ret_read, size_t *ret_bytes, const char **error);
+/* Row `i` of the result, whose core part is `row`; it points into the result. */
+void decode_row(const struct database_result *result, uint32_t i, const struct decode_limits *limits, const struct row *row,
+                struct outbox_row *ret_row);
+
+struct relay_token decode_token(const struct database_result *result, uint32_t row, unsigned column); /* of zeros: NULL */
+/* Records of outbox.behind in the answer to a take, from its second row on; `behind` has room for all of them. Returns false if topic
+ * numbers run short. */
+bool decode_behind(const struct database_result *result, struct topics *topics, struct relay_behind *behind);
+
+/* A timestamptz in microseconds since 2000 -> milliseconds since 1970, within what Kafka takes. */
+int64_t decode_timestamp_ms(int64_t microseconds);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The reading connection: fetch, catch-up, writers; and the rows that came. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "relay/edge/outbox_state.h"
+
+static void rows_reserve(struct outbox *o, uint32_t rows)
+{
+    if (rows <= o->rows_max)
+        return;
+    free(o->rows);
+    free(o->slots);
+    o->rows = calloc(rows, sizeof(*o->rows));
+    o->slots = calloc(rows, sizeof(*o->slots));
+    if (!o->rows || !o->slots)
+        abort();
+    o->rows_max = rows;
+}
+
+/* --- answers ------------------------------------------------------------------------------------------------------ */
+
+/* Takes `result`: what the core wants of it is held. */
+static void rows_hold(struct outbox *o, struct database_result *result, uint32_t rows_n, size_t whole_bytes)
+{
+    struct lent *lent = NULL;
+
+    for (uint32_t i = 0; i < rows_n; i++) {
+        struct outbox_row row;
+        if (o->slots[i] == ROW_NO_SLOT)
+            continue;
+        if (!lent)
+            lent = bytes_lend(o->bytes, result, whole_bytes);
+        decode_row(result, i, &o->read_limits, &o->rows[i], &row);
+        bytes_hold(o->bytes, lent, o->slots[i], &row);
+    }
+    if (lent)
+        bytes_lent(o->bytes, lent);
+    else
+        database_result_free(result);
+}
+
+static void on_read(void *data, struct database_result *result, const struct database_error *error)
+{
+    struct outbox *o = data;
+    struct relay_read read;
+    const char *why = NULL;
+    size_t whole_bytes;
+
+    if (error) {
+        operation_failed(o, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, error);
+        return;
+    }
+    if (!decode_read(result, &o->read_limits, o->topics, o->rows, &read, &whole_bytes, &why)) {
+        database_result_free(result);
+        o->callbacks.on_failed(o->data, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, why);
+        return;
+    }
+    memset(o->slots, 0xff, read.rows_n * sizeof(*o->slots)); /* ROW_NO_SLOT */
+    o->telling_rows = true;
+    (o->catching_up ? o->callbacks.on_caught_up : o->callbacks.on_fetched)(o->data, &read, o->slots);
+    o->telling_rows = false;
+    rows_hold(o, result, read.rows_n, whole_bytes);
+}
+
+static void on_writers(void *data, struct database_result *result, const struct database_error *error)
+{
+    struct outbox *o = data;
+    uint32_t n;
+    struct relay_writer *writers;
+
+    if (error) {
+        operation_failed(o, RELAY_WRITERS, error);
+        return;
+    }
+    n = database_result_rows(result);
+    writers = calloc(n ? n : 1, sizeof(*writers));
+    if (!writers)
+        abort();
+    for (uint32_t i = 0; i < n; i++)
+        writers[i].vxid = (uint64_t)database_result_integer(result, i, 0);
+    database_result_free(result);
+    o->callbacks.on_writers(o->data, o->last_id, writers, n, true);
+    free(writers);
+}
+
+static void on_sequence(void *data, struct database_result *result, const struct database_error *error)
+{
+    struct outbox *o = data;
+
+    if (error) {
+        operation_failed(o, RELAY_WRITERS, error);
+        return;
+    }
+    o->last_id = database_result_integer(result, 0, 0);
+    database_result_free(result);
+    array_start(&o->backends, ARRAY_INT4, LINKS, 4);
+    for (unsigned i = 0; i < LINKS; i++)
+        array_add_int4(&o->backends, database_backend(o->links[i].database));
+    o->writers.request.values[0] = value_text(o->table);
+    o->writers.request.values[1] = value_array(&o->backends);
+    o->writers.request.values_n = 2;
+    o->writers.request.done = on_writers;
+    operation_send(o, LINK_READ, &o->writers.request, SQL_WRITERS);
+}
+
+/* --- questions ---------------------------------------------------------------------------------------------------- */
+
+/* The three share the connection. */
+static void read_begin(struct outbox *o, struct outbox_operation *operation)
+{
+    assert(o->connected && !o->telling_rows);
+    assert(!o->fetch.request.busy && !o->writers.request.busy);
+    operation->request.data = o;
+}
+
+static uint32_t clamp(uint64_t n)
+{
+    return n > INT32_MAX ? INT32_MAX : (uint32_t)n;
+}
+
+/* The parameters that fetch and catch-up share, from the fourth on. */
+static void limits_set(struct outbox *o, uint32_t rows, uint64_t bytes, bool settled)
+{
+    struct database_request *r = &o->fetch.request;
+
+    assert(rows > 0 && bytes > 0);
+    o->read_limits = (struct decode_limits){.rows = clamp(rows),
+                                            .bytes = bytes,
+                                            .row_bytes_max = clamp((uint64_t)o->settings.row_bytes_max + OUTBOX_ROW_EXTRA),
+                                            .settled = settled};
+    rows_reserve(o, rows);
+    r->values[3] = value_int4(o->fetch.numbers[0], (int32_t)o->read_limits.rows);
+    r->values[4] = value_int8(o->fetch.numbers[1], bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes);
+    r->values[5] = value_int4(o->fetch.numbers[2], (int32_t)o->read_limits.row_bytes_max);
+    r->values_n = 6;
+    r->done = on_read;
+}
+
+void outbox_fetch(struct outbox *o, const struct outbox_fetch *fetch)
+{
+    struct database_request *r = &o->fetch.request;
+    bool settled = fetch->settled_upto > fetch->from || (fetch->gaps_n > 0 && fetch->settled_upto >= fetch->firsts[0]);
+
+    read_begin(o, &o->fetch);
+    o->catching_up = false;
+    array_start(&o->firsts, ARRAY_INT8, fetch->gaps_n, 8);
+    array_start(&o->lasts, ARRAY_INT8, fetch->gaps_n, 8);
+    for (uint32_t i = 0; i < fetch->gaps_n; i++) {
+        array_add_int8(&o->firsts, fetch->firsts[i]);
+        array_add_int8(&o->lasts, fetch->lasts[i]);
+    }
+    limits_set(o, fetch->rows, fetch->bytes, settled);
+    r->values[0] = value_array(&o->firsts);
+    r->values[1] = value_array(&o->lasts);
+    r->values[2] = value_int8(o->fetch.numbers[3], fetch->from);
+    if (settled) {
+        array_put_int8(o->settled_upto, fetch->settled_upto);
+        r->values[6] = (struct database_value){.bytes = o->settled_upto, .bytes_n = 8};
+        r->values_n = 7;
+    }
+    operation_send(o, LINK_READ, r, settled ? SQL_FETCH_SETTLED : SQL_FETCH);
+}
+
+void outbox_catch_up(struct outbox *o, uint32_t topic, int64_t from, int64_t upto, uint32_t rows, uint64_t bytes)
+{
+    struct database_request *r = &o->fetch.request;
+
+    read_begin(o, &o->fetch);
+    o->catching_up = true;
+    limits_set(o, rows, bytes, false);
+    r->values[0] = value_int8(o->fetch.numbers[3], from);
+    r->values[1] = value_int8(o->settled_upto, upto);
+    r->values[2] = value_text(topics_name(o->topics, topic));
+    operation_send(o, LINK_READ, r, SQL_CATCH_UP);
+}
+
+void outbox_writers(struct outbox *o)
+{
+    read_begin(o, &o->writers);
+    o->writers.request.values[0] = value_text(o->sequence);
+    o->writers.request.values_n = 1;
+    o->writers.request.done = on_sequence;
+    operation_send(o, LINK_READ, &o->writers.request, SQL_SEQUENCE);
+}
+
+/* --- rows and topics ---------------------------------------------------------------------------------------------- */
+
+void outbox_row(const struct outbox *o, row_slot slot, struct outbox_row *ret_row)
+{
+    assert(!o->telling_rows);
+    bytes_row(o->bytes, slot, ret_row);
+}
+
+void outbox_drop(struct outbox *o, row_slot slot)
+{
+    assert(!o->telling_rows);
+    bytes_drop(o->bytes, slot);
+}
+
+size_t outbox_bytes(const struct outbox *o)
+{
+    return bytes_total(o->bytes);
+}
+
+const char *outbox_topic(const struct outbox *o, uint32_t topic)
+{
+    return topics_name(o->topics, topic);
+}
+
+void outbox_forget(struct outbox *o, uint32_t topic)
+{
+    topics_forget(o->topics, topic);
+}

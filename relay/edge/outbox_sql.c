@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "relay/edge/outbox_sql.h"
+
+#define STRING(x)  #x
+#define NUMBER(x)  STRING(x)
+#define ROW_EXTRA  NUMBER(OUTBOX_ROW_EXTRA)
+#define TOKEN      "(SELECT token FROM outbox.incarnation WHERE one)"
+#define COMMIT(to) "WITH c AS MATERIALIZED (SELECT set_config('synchronous_commit', '" to "', true)) "
+
+const struct outbox_columns outbox_columns_native = {
+    .id = "id",
+    .event_id = "event_id",
+    .topic = "topic",
+    .key = "key",
+    .payload = "payload",
+    .headers = "headers",
+    .partition = "partition",
+    .created_at = "created_at",
+    .sent_at = "sent_at",
+};
+
+static size_t quote(char *out, const char *name, size_t n)
+{
+    char *at = out;
+
+    *at++ = '"';
+    for (size_t i = 0; i < n; i++) {
+        if (name[i] == '"')
+            *at++ = '"';
+        *at++ = name[i];
+    }
+    *at++ = '"';
+    return (size_t)(at - out);
+}
+
+char *sql_table(const char *table)
+{
+    const char *dot = strchr(table, '.');
+    const char *schema = dot ? table : "public";
+    const char *name = dot ? dot + 1 : table;
+    char *quoted = malloc(2 * strlen(table) + sizeof("\"public\".\"\""));
+    size_t n;
+
+    if (!quoted)
+        return NULL;
+    n = quote(quoted, schema, dot ? (size_t)(dot - table) : strlen(schema));
+    quoted[n++] = '.';
+    n += quote(quoted + n, name, strlen(name));
+    quoted[n] = 0;
+    return quoted;
+}
+
+static bool set(struct outbox_sql *sql, enum sql_name which, const char *name, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static bool set(struct outbox_sql *sql, enum sql_name which, const char *name, const char *format, ...)
+{
+    va_list args;
+    char *text;
+    int n;
+
+    va_start(args, format);
+    n = vasprintf(&text, format, args);
+    va_end(args);
+    if (n < 0)
+        return false;
+    sql->list[which] = (struct database_statement){.name = name, .sql = text};
+    return true;
+}
+
+void sql_reset(struct outbox_sql *sql)
+{
+    for (unsigned i = 0; i < SQL_N; i++) {
+        union {
+            const char *in;
+            void *out;
+        } text = {sql->list[i].sql};
+        free(text.out);
+    }
+    memset(sql, 0, sizeof(*sql));
+}
+
+/* The session form of what every statement relies on; behind a pooler, where a SET would reach other clients, the planner's settings
+ * belong to the role (ALTER ROLE ... SET) and each statement would come in a transaction that names its isolation level:
+ *  - READ COMMITTED: in a stricter level all statements of a function share a snapshot; a default of the role must not matter.
+ *  - the planner: whatever it believes to know of a queue's table, the plan that costs only what it returns is the one over the
+ *    primary key, and it must not change in the middle of the night.
+ *  - row_security off: rows that a policy hides would look like ids that nobody used; rather an error. */
+static bool build_setup(struct outbox_sql *sql, enum sql_name which, uint32_t statement_ms)
+{
+    return set(sql, which, NULL,
+               "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE, NOT DEFERRABLE;"
+               "SET search_path = pg_catalog; SET row_security = off; SET client_min_messages = warning;"
+               "SET statement_timeout = %u; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;"
+               "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET enable_hashjoin = off;"
+               "SET enable_mergejoin = off; SET enable_memoize = off; SET enable_material = off; SET max_parallel_workers_per_gather = 0;"
+               "SET jit = off; SET plan_cache_mode = force_generic_plan",
+               statement_ms);
+}
+
+static bool build_probes(struct outbox_sql *sql)
+{
+    return set(sql, SQL_PROBE_SERVER, "probe_server",
+               "SELECT current_database()::text, current_user::text, pg_is_in_recovery(), to_regclass('outbox.meta') IS NOT NULL,"
+               " to_regclass($1::text) IS NOT NULL") &&
+           set(sql, SQL_PROBE_VERSION, "probe_version", "SELECT major, minor FROM outbox.meta WHERE one") &&
+           set(sql, SQL_PROBE_TABLE, "probe_table",
+               "SELECT s.name, q.seqincrement, q.seqcache, q.seqcycle, a.attidentity::text,"
+               " (SELECT string_agg(DISTINCT quote_ident(u.subname), ', ') FROM pg_subscription_rel r JOIN pg_subscription u ON u.oid = "
+               "r.srsubid"
+               "   WHERE r.srrelid = t.oid OR r.srrelid IN (SELECT relid FROM pg_partition_tree(t.oid))),"
+               " EXISTS (SELECT FROM pg_index i WHERE i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL"
+               "   AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),"
+               " has_table_privilege(t.oid, 'SELECT') AND has_function_privilege("
+               "   'outbox.take(uuid, uuid, text, integer, regclass)', 'EXECUTE') AND (s.name IS NULL OR has_sequence_privilege(s.name, "
+               "'SELECT, USAGE')),"
+               " t.relpersistence = 'p'"
+               " FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = $2::text AND a.attnum > 0 AND NOT a.attisdropped"
+               " CROSS JOIN LATERAL (SELECT pg_get_serial_sequence($1::text, $2::text) AS name) s"
+               " LEFT JOIN pg_sequence q ON q.seqrelid = s.name::regclass WHERE t.oid = $1::text::regclass");
+}
+
+static bool build_lease(struct outbox_sql *sql)
+{
+    return set(sql, SQL_TAKE, "take",
+               "SELECT granted, holder, floor, last_id, floor_reset, topic, partition, key_hash, first_id, attempts, held"
+               " FROM outbox.take($1::uuid, $2::uuid, $3::text, $4::int4, $5::text::regclass)") &&
+           set(sql, SQL_BEAT, "beat", "SELECT held, token, last_id FROM outbox.beat($1::uuid, $2::int4, $3::text::regclass)") &&
+           set(sql, SQL_RELEASE, "release", "SELECT outbox.release($1::uuid)");
+}
+
+/* What a row counts against the limits: its payload's length without reading it, and its headers as they are stored. In 8 bytes: a sum
+ * that overflows would be an error for ever. */
+#define ROW_SIZE "coalesce(octet_length(%s), 0)::int8 + coalesce(octet_length(%s), 0) + coalesce(pg_column_size(%s), 0) + " ROW_EXTRA
+
+/* The columns of a row inside of the statement. */
+static char *inner_columns(const struct outbox_columns *c, bool with_settled)
+{
+    char *text;
+    const char *size_when = with_settled ? "CASE WHEN " : "", *size_then = with_settled ? " IS NULL THEN " : "";
+    int n = asprintf(&text,
+                     "%s AS id, %s AS event_id, %s AS topic, %s AS key, %s AS payload, %s AS headers, %s AS partition, %s AS created_at,"
+                     " %s%s%s" ROW_SIZE "%s AS size%s%s%s",
+                     c->id, c->event_id, c->topic, c->key, c->payload, c->headers, c->partition, c->created_at, size_when,
+                     with_settled ? c->sent_at : "", size_then, c->payload, c->key, c->headers, with_settled ? " ELSE 40 END" : "",
+                     with_settled ? ", " : "", with_settled ? c->sent_at : "", with_settled ? " IS NOT NULL AS settled" : "");
+    return n < 0 ? NULL : text;
+}
+
+/* The answer has one row even where there is nothing to read: the token and the LSNs belong to the same snapshot. `source` gives at most
+ * $4 rows; they are cut after the one that reaches $5 bytes. $6: a larger row comes without its payload and headers. */
+static bool build_read(struct outbox_sql *sql, enum sql_name which, const char *name, bool with_settled, const char *source)
+{
+    const char *live = with_settled ? "NOT settled AND " : "";
+
+    return set(sql, which, name,
+               "SELECT h.token, h.ins, h.fl, r.* FROM (SELECT " TOKEN " AS token, pg_current_wal_insert_lsn() AS ins,"
+               " pg_current_wal_flush_lsn() AS fl) h LEFT JOIN LATERAL ("
+               "SELECT id, %s, %s, %s, CASE WHEN %ssize <= $6::int4 THEN payload END,"
+               " CASE WHEN %ssize <= $6::int4 THEN headers::text END, partition, created_at, size%s FROM ("
+               "SELECT u.*, sum(least(size, $6::int4)::int4) OVER (ROWS UNBOUNDED PRECEDING) AS upto FROM (%s) u"
+               ") v WHERE upto - least(size, $6::int4) < $5::int8) r ON true",
+               with_settled ? "CASE WHEN NOT settled THEN event_id END" : "event_id",
+               with_settled ? "CASE WHEN NOT settled THEN topic END" : "topic", with_settled ? "CASE WHEN NOT settled THEN key END" : "key",
+               live, live, with_settled ? ", settled" : "", source);
+}
+
+/* Gaps first, then the tail, and the first $4 of them; parenthesised like this the tail is not even begun when the gaps are enough. */
+static bool build_fetch(struct outbox_sql *sql, const struct sql_settings *s, bool with_settled)
+{
+    const struct outbox_columns *c = s->columns;
+    char *columns = inner_columns(c, with_settled), *unsettled = NULL, *source = NULL;
+    bool built = false;
+
+    if (!columns || asprintf(&unsettled, with_settled ? "(%s IS NULL OR %s <= $7::int8)" : "%s IS NULL", c->sent_at, c->id) < 0)
+        goto out;
+    if (asprintf(&source,
+                 "(SELECT e.* FROM unnest($1::int8[], $2::int8[]) g(lo, hi), LATERAL (SELECT %s FROM %s"
+                 " WHERE %s BETWEEN g.lo AND g.hi AND %s ORDER BY %s) e LIMIT $4::int4)"
+                 " UNION ALL (SELECT %s FROM %s WHERE %s > $3::int8 AND %s ORDER BY %s LIMIT $4::int4) LIMIT $4::int4",
+                 columns, s->table, c->id, unsettled, c->id, columns, s->table, c->id, unsettled, c->id) < 0)
+        goto out;
+    built = build_read(sql, with_settled ? SQL_FETCH_SETTLED : SQL_FETCH, with_settled ? "fetch_settled" : "fetch", with_settled, source);
+    free(source);
+out:
+    free(unsettled);
+    free(columns);
+    return built;
+}
+
+static bool build_catch_up(struct outbox_sql *sql, const struct sql_settings *s)
+{
+    const struct outbox_columns *c = s->columns;
+    char *columns = inner_columns(c, false), *source = NULL;
+    bool built = columns && asprintf(&source,
+                                     "SELECT %s FROM %s WHERE %s BETWEEN $1::int8 AND $2::int8 AND %s IS NULL AND %s = $3::text"
+                                     " ORDER BY %s LIMIT $4::int4",
+                                     columns, s->table, c->id, c->sent_at, c->topic, c->id) >= 0;
+
+    built = built && build_read(sql, SQL_CATCH_UP, "catch_up", false, source);
+    free(source);
+    free(columns);
+    return built;
+}
+
+/* The second of two statements, the sequence being the first: in one, PostgreSQL reads the locks before the sequence. A writer holds the
+ * lock from before its id is drawn until it ends. Its virtual transaction is two numbers; a prepared one has no process, and after a
+ * restart -1 for the first. */
+static bool build_writers(struct outbox_sql *sql)
+{
+    return set(sql, SQL_SEQUENCE, "sequence", "SELECT coalesce(pg_sequence_last_value($1::text::regclass), 0)") &&
+           set(sql, SQL_WRITERS, "writers",
+               "SELECT DISTINCT split_part(l.virtualtransaction, '/', 1)::int8 << 32 | split_part(l.virtualtransaction, '/', 2)::int8"
+               " FROM pg_locks l WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted"
+               " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+               " AND (l.relation = $1::text::regclass OR l.relation IN (SELECT relid FROM pg_partition_tree($1::text::regclass)))"
+               " AND (l.pid IS NULL OR l.pid <> ALL ($2::int4[]))");
+}
+
+/* By pair: an id alone may have been given to another event. The commit does not wait for the disk, for this statement only (a SET would
+ * leak through a pooler); a CTE that nothing refers to would be dropped from the plan. */
+static bool build_mark(struct outbox_sql *sql, const struct sql_settings *s)
+{
+    const struct outbox_columns *c = s->columns;
+
+    if (s->mark == OUTBOX_MARK_DELETE)
+        return set(sql, SQL_MARK, "mark",
+                   COMMIT("off") "DELETE FROM %s e USING c, unnest($1::int8[], $2::uuid[]) m(i, v) WHERE e.%s = m.i AND e.%s = m.v",
+                   s->table, c->id, c->event_id);
+    return set(sql, SQL_MARK, "mark",
+               COMMIT("off") "UPDATE %s e SET %s = now() FROM c, unnest($1::int8[], $2::uuid[]) m(i, v) WHERE e.%s = m.i AND e.%s = m.v",
+               s->table, c->sent_at, c->id, c->event_id);
+}
+
+/* Only a transaction with a real record in the WAL flushes what was committed before it: a message does, without leaving a dead row. */
+static bool build_flush(struct outbox_sql *sql)
+{
+    return set(sql, SQL_FLUSH, "flush", "SELECT " TOKEN ", pg_current_wal_flush_lsn()") &&
+           set(sql, SQL_FLUSH_FORCE, "flush_force", COMMIT("local") "SELECT pg_logical_emit_message(true, 'outbox-relay', '') FROM c");
+}
+
+static bool build_state(struct outbox_sql *sql)
+{
+    return set(sql, SQL_SAVE, "save",
+               "SELECT outbox.save($1::uuid, $2::int8, $3::text[], $4::int4[], $5::int8[], $6::int8[], $7::int4[], $8::bool[])") &&
+           set(sql, SQL_PINNED, "pinned", "SELECT partitions FROM outbox.topic WHERE topic = $1::text") &&
+           set(sql, SQL_PIN, "pin",
+               COMMIT("local") "INSERT INTO outbox.topic AS t (topic, partitions) SELECT $1::text, $2::int4 FROM c"
+                               " ON CONFLICT (topic) DO UPDATE SET topic = t.topic RETURNING t.partitions");
+}
+
+bool sql_build(struct outbox_sql *sql, const struct sql_settings *settings)
+{
+    memset(sql, 0, sizeof(*sql));
+    return build_setup(sql, SQL_SETUP, settings->statement_ms) && build_setup(sql, SQL_SETUP_LEASE, settings->lease_statement_ms) &&
+           build_probes(sql) && build_lease(sql) && build_fetch(sql, settings, false) && build_fetch(sql, settings, true) &&
+           build_catch_up(sql, settings) && build_writers(sql) && build_mark(sql, settings) && build_flush(sql) && build_state(sql);
+}
