@@ -69,7 +69,8 @@ uint32_t behind_n(const struct behind *b); /* BEHIND ones */
 /* What is to be saved of it, when its smallest id in the window is `first` (INT64_MAX: none) and `floor` is saved with it; 0: nothing. A
  * COVERED record whose rows are all above the floor becomes LIVE. */
 int64_t behind_save(struct behind *b, uint32_t record, int64_t first, int64_t floor);
-int64_t behind_saved(const struct behind *b, uint32_t record);
+int64_t behind_saved(const struct behind *b, uint32_t record); /* BEHIND_UNKNOWN: a save of it was not answered */
+#define BEHIND_UNKNOWN (-1)
 /* `first_id` is saved of it, 0: nothing. It may be clear now and off the list. */
 void behind_on_saved(struct behind *b, uint32_t record, int64_t first_id);
 

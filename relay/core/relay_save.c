@@ -173,6 +173,8 @@ static void change_add(struct relay *r, uint32_t record, int64_t first_id)
         .first_id = first_id,
     };
     ((uint32_t *)relay_part(r, r->change_records_at))[r->changes_n++] = record;
+    /* Until the answer nobody knows what is saved of it; and its number must not be given away. */
+    behind_on_saved(relay_behind_of(r), record, BEHIND_UNKNOWN);
 }
 
 static void changes_gather(struct relay *r, const int64_t *firsts)
