@@ -360,6 +360,8 @@ void relay_on_writers(struct relay *r, uint64_t now_ms, int64_t last_id, const s
 
     assert(r->reading == RELAY_READING_WRITERS);
     r->reading = RELAY_READING_NOTHING;
+    if (rest_ms > r->limits.backoff_max_ms) /* a question that took long once does not keep the gaps open for minutes */
+        rest_ms = r->limits.backoff_max_ms;
     r->writers_ms = now_ms + (rest_ms > r->limits.writers_min_ms ? rest_ms : r->limits.writers_min_ms);
     if (r->read_void)
         return;
