@@ -7,6 +7,7 @@
 #
 #   MODE="drain latency idle"   which parts
 #   ROWS=1000000 REPS=3         rows of 300 bytes (10 000 keys, 12 partitions) in each table; repetitions, contenders interleaved
+#   TEXTBOOKS="textbook-1000 textbook-100"                    textbook-BATCH or textbook-BATCH-LINGER, the linger being 5 ms otherwise
 #   ROWS_100=ROWS/5             rows for the textbook relay at batch 100, whose rate does not depend on them
 #   ONLY=relay,textbook-1000,textbook-100,contender,...       who runs
 #   RELAY_ARGS="--name value"   more arguments for the relay
@@ -82,11 +83,14 @@ chosen() # NAME
 
 rows_of() # NAME
 {
-    if [ "$1" = textbook-100 ]; then
+    case $1 in
+    textbook-100 | textbook-100-*)
         echo "${ROWS_100:-$((rows / 5))}"
-    else
+        ;;
+    *)
         echo "$rows"
-    fi
+        ;;
+    esac
 }
 
 table_of() # NAME
@@ -132,7 +136,7 @@ relay_environment() # COMMAND...
 # Sets `command`: what drains the table, or follows it if the second argument is `follow`.
 command_make() # NAME [follow]
 {
-    local name=$1 ci="$database dbname=bench" program
+    local name=$1 ci="$database dbname=bench" program textbook
     relay_port=$(free_port)
     case $name in
     relay)
@@ -143,7 +147,8 @@ command_make() # NAME [follow]
         command+=(${RELAY_ARGS:-})
         ;;
     textbook-*)
-        command=("$build/textbook" "$ci" outbox_rows "$bootstrap" "${name#textbook-}")
+        IFS=- read -r -a textbook <<< "$name-5"
+        command=("$build/textbook" "$ci" outbox_rows "$bootstrap" "${textbook[@]:1:2}")
         ;;
     *)
         program=${contender[$name]# }
@@ -261,7 +266,7 @@ idle()
 # --- main -------------------------------------------------------------------------------------------------------------
 
 [ -x "$build/measure" ] || fail "the programs are not built; run 'make bench'"
-who=(relay textbook-1000 textbook-100)
+read -r -a who <<< "relay ${TEXTBOOKS:-textbook-1000 textbook-100}"
 contenders_read
 for name in "${who[@]}"; do
     chosen "$name" && chosen_who+=("$name")

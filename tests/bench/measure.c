@@ -61,10 +61,10 @@ static double process_s(long pid, int with_children, long *ret_parent)
     return (double)(user + system + (with_children ? children_user + children_system : 0)) / (double)sysconf(_SC_CLK_TCK);
 }
 
-static double postgres_s(long postmaster)
+static double children_s(long postmaster)
 {
     long parent;
-    double sum = process_s(postmaster, 1, &parent);
+    double sum = 0;
     DIR *folder = opendir("/proc");
 
     if (folder == NULL)
@@ -77,6 +77,20 @@ static double postgres_s(long postmaster)
         }
     closedir(folder);
     return sum;
+}
+
+/* Again if a backend was moved from the living to the postmaster's sum meanwhile: it would count twice, or not at all. */
+static double postgres_s(long postmaster)
+{
+    long parent;
+    double before, living, after = process_s(postmaster, 1, &parent);
+
+    do {
+        before = after;
+        living = children_s(postmaster);
+        after = process_s(postmaster, 1, &parent);
+    } while (after > before);
+    return living + after;
 }
 
 /* Seconds in which some processor was busy or taken away by the host. */

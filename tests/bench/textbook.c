@@ -20,12 +20,13 @@ enum {
     PAYLOAD
 };
 
-static long failed_n;
+static long waiting_n, failed_n; /* records without a report; reports of failures */
 
 static void on_report(rd_kafka_t *kafka, const rd_kafka_message_t *message, void *data)
 {
     (void)kafka;
     (void)data;
+    waiting_n--;
     if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
         failed_n++;
 }
@@ -69,6 +70,7 @@ static void prepare_all(PGconn *database, const char *table, long batch)
 
 static void produce(rd_kafka_t *kafka, const PGresult *rows, int row)
 {
+    waiting_n++;
     client_produce(kafka, &(struct client_record){.topic = PQgetvalue(rows, row, TOPIC),
                                                   .key = PQgetvalue(rows, row, KEY),
                                                   .key_n = (size_t)PQgetlength(rows, row, KEY),
@@ -118,7 +120,8 @@ static int cycle(PGconn *database, rd_kafka_t *kafka)
 
     for (int row = 0; row < rows_n; row++)
         produce(kafka, rows, row);
-    rd_kafka_flush(kafka, -1);
+    while (waiting_n > 0) /* rd_kafka_flush would cut the linger short; who waits for futures, or for callbacks, pays it */
+        rd_kafka_poll(kafka, 100);
     if (failed_n > 0)
         client_fail("%ld records were refused; the batch is rolled back", failed_n);
     if (rows_n > 0)

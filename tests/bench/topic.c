@@ -37,17 +37,21 @@ static rd_kafka_resp_err_t answer(rd_kafka_queue_t *queue)
     return error;
 }
 
-/* Are the partitions known to the broker, each with a leader? */
+/* Is each partition there, and does its leader answer? Metadata alone comes too early: a leader that is not ready yet refuses the first
+ * batch of an idempotent producer and may accept its second; the broker takes any first sequence (KAFKA-15591), and librdkafka then reports
+ * the refused batch as delivered, too. The textbook relay loses rows that way (seen here); what is measured must not depend on it. */
 static bool topic_ready(rd_kafka_t *kafka, const char *topic, int partitions_n)
 {
     const struct rd_kafka_metadata *metadata;
     rd_kafka_topic_t *handle = rd_kafka_topic_new(kafka, topic, NULL);
     bool ready = false;
+    int64_t low, high;
 
     if (rd_kafka_metadata(kafka, 0, handle, &metadata, WAIT_MS) == RD_KAFKA_RESP_ERR_NO_ERROR) {
         ready = metadata->topic_cnt == 1 && metadata->topics[0].partition_cnt == partitions_n;
         for (int partition = 0; ready && partition < partitions_n; partition++)
-            ready = metadata->topics[0].partitions[partition].leader >= 0;
+            ready = metadata->topics[0].partitions[partition].leader >= 0 &&
+                    rd_kafka_query_watermark_offsets(kafka, topic, partition, &low, &high, WAIT_MS) == RD_KAFKA_RESP_ERR_NO_ERROR;
         rd_kafka_metadata_destroy(metadata);
     }
     rd_kafka_topic_destroy(handle);
@@ -142,25 +146,38 @@ static void check_record(struct check *check, const rd_kafka_message_t *message)
     check->partition[key] = message->partition;
 }
 
+/* How many records the broker says are in the topic. */
+static int64_t records_in(rd_kafka_t *kafka, const char *topic, int partitions_n)
+{
+    int64_t sum = 0;
+
+    for (int partition = 0; partition < partitions_n; partition++) {
+        int64_t low, high;
+        rd_kafka_resp_err_t error = rd_kafka_query_watermark_offsets(kafka, topic, partition, &low, &high, WAIT_MS);
+
+        if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+            client_fail("offsets of topic %s: %s", topic, rd_kafka_err2str(error));
+        sum += high - low;
+    }
+    return sum;
+}
+
 static void check_read(struct check *check, rd_kafka_t *kafka, const char *topic, int partitions_n)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions_n);
-    int open_n = partitions_n;
+    int64_t records_n = records_in(kafka, topic, partitions_n);
 
     client_assign(list, topic, partitions_n);
     rd_kafka_assign(kafka, list);
     rd_kafka_topic_partition_list_destroy(list);
-    while (open_n > 0) {
+    while (check->records_n < records_n) {
         rd_kafka_message_t *message = rd_kafka_consumer_poll(kafka, WAIT_MS);
 
         if (message == NULL)
             client_fail("nothing came from topic %s for 30 s", topic);
-        if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
-            open_n--;
-        else if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR)
             client_fail("reading topic %s: %s", topic, rd_kafka_message_errstr(message));
-        else
-            check_record(check, message);
+        check_record(check, message);
         rd_kafka_message_destroy(message);
     }
 }
@@ -189,9 +206,8 @@ int main(int argc, char **argv)
     int partitions_n = (int)client_number(argv[4], "PARTITIONS");
     const char *const producing[] = {"bootstrap.servers", argv[2], "enable.idempotence", "true", "linger.ms", "5", "partitioner",
                                      "murmur2_random",    NULL};
-    const char *const consuming[] = {
-        "bootstrap.servers", argv[2], "group.id", "bench", "enable.partition.eof", "true", "enable.auto.commit", "false",
-        "check.crcs",        "true",  NULL};
+    const char *const consuming[] = {"bootstrap.servers", argv[2], "group.id", "bench", "enable.auto.commit", "false",
+                                     "check.crcs",        "true",  NULL};
     rd_kafka_t *kafka = client_kafka(checking ? RD_KAFKA_CONSUMER : RD_KAFKA_PRODUCER, checking ? consuming : producing, NULL);
     bool fine = true;
 
