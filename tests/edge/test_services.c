@@ -68,3 +68,36 @@ TEST_WITHIN(postgres_keeps_what_was_committed_before_a_kill, 60)
     postgres_restart(&p);
     CHECK_EQ(postgres_number(p.conninfo, "SELECT n FROM t"), 1);
 }
+
+TEST_WITHIN(kafka_answers_and_comes_back_after_a_kill, 90)
+{
+    struct kafka k = kafka_start();
+    kafka_topic_create(k.bootstrap, "orders", 3, "max.message.bytes=5000,retention.ms=-1");
+    CHECK_EQ(kafka_topic_partitions(k.bootstrap, "orders"), 3);
+    CHECK_EQ(kafka_topic_partitions(k.bootstrap, "nothing"), 0);
+    kafka_kill(&k);
+    CHECK_EQ(kafka_topic_partitions(k.bootstrap, "orders"), -1);
+    kafka_restart(&k);
+    WAIT_UNTIL(kafka_topic_partitions(k.bootstrap, "orders") == 3, 20);
+    kafka_topic_delete(k.bootstrap, "orders");
+    CHECK_EQ(kafka_topic_partitions(k.bootstrap, "orders"), 0);
+    kafka_stop(&k);
+}
+
+TEST_WITHIN(mock_cluster_does_as_it_is_told, 60)
+{
+    struct mock m = mock_start(2);
+    mock_command(&m, "topic %s %d", "orders", 4);
+    CHECK_EQ(kafka_topic_partitions(m.bootstrap, "orders"), 4);
+    mock_command(&m, "leader orders 1 2");
+    mock_command(&m, "rtt 20");
+    mock_command(&m, "error 0 6 3");
+    mock_command(&m, "topic-error orders 29");
+    CHECK_EQ(kafka_topic_partitions(m.bootstrap, "orders"), 0);
+    mock_command(&m, "topic-error orders 0");
+    mock_command(&m, "down");
+    CHECK_EQ(kafka_topic_partitions(m.bootstrap, "orders"), -1);
+    mock_command(&m, "up");
+    WAIT_UNTIL(kafka_topic_partitions(m.bootstrap, "orders") == 4, 20);
+    mock_stop(&m);
+}

@@ -87,7 +87,7 @@ void kafka_stop(struct kafka *k);
 void kafka_topic_create(const char *bootstrap, const char *topic, int partitions, const char *config);
 void kafka_topic_delete(const char *bootstrap, const char *topic);
 
-/* Partitions that metadata shows, all with a leader; 0: there is no such topic. */
+/* Partitions that metadata shows, all with a leader; 0: there is no such topic; -1: nobody answers within a second. */
 int kafka_topic_partitions(const char *bootstrap, const char *topic);
 
 /* The mock cluster: build/<variant>/mock-cluster, whose stdin takes commands, one a line:
