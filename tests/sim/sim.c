@@ -1,24 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sim [--seeds N] [--first SEED] [--trace SEED] [--without CHECK] [--stop]: the clock, the seeds and their sum. */
-#include <signal.h>
+/* The clock, chance, and the life of one seed. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "tests/sim/sim.h"
-
-static volatile sig_atomic_t seed_at_abort; /* for the message when the core's own assert fails */
-
-static void on_abort(int signo)
-{
-    char text[64];
-    int n = snprintf(text, sizeof text, "aborted in seed %d\n", (int)seed_at_abort);
-    if (n > 0)
-        (void)!write(STDERR_FILENO, text, (size_t)n);
-    signal(signo, SIG_DFL);
-}
 
 /* --- chance ------------------------------------------------------------------------------------------------------- */
 
@@ -201,9 +187,9 @@ static void choose_limits(struct sim *sim)
     limits->lane_rows = sim_between(sim, 2, 16);
     limits->lanes_max = TOPICS * RECORDS_MAX + sim_below(sim, 20);
     limits->topics_max = sim_between(sim, TOPICS, 8);
-    limits->ranges_max = sim_between(sim, 40, 256);
     limits->writers_max = sim_between(sim, 2, WRITERS_MAX);
     limits->settled_rows = sim_between(sim, 4, READ_MAX);
+    limits->ranges_max = limits->settled_rows + limits->fetch_rows + sim_between(sim, 10, 200);
     limits->page_ids = sim_between(sim, 5, 200);
     limits->mark_rows = sim_between(sim, 2, 100);
     limits->mark_rows_min = sim_between(sim, 1, limits->mark_rows < 10 ? limits->mark_rows : 10);
@@ -234,7 +220,7 @@ static void on_inspect(struct sim *sim, const struct event *event)
             sim_violation(sim, "liveness", "the relay does not stop");
     }
     if (writers_done(sim) && !sim->finish_by)
-        sim->finish_by = sim->now + 60000;
+        sim->finish_by = sim->now + 30000;
     if (sim->finish_by && !sim->stopped_by) {
         if (oracle_finished(sim)) {
             sim->stopped_by = sim->now;
@@ -269,9 +255,8 @@ static void start(struct sim *sim, uint64_t seed)
     sim_at(sim, 0, on_inspect);
 }
 
-static bool run_seed(struct sim *sim, uint64_t seed)
+bool sim_run(struct sim *sim, uint64_t seed)
 {
-    seed_at_abort = (int)seed;
     start(sim, seed);
     while (!sim->over && sim->events_n)
         turn(sim);
@@ -284,74 +269,4 @@ static bool run_seed(struct sim *sim, uint64_t seed)
     }
     fflush(stdout);
     return sim->violation == NULL;
-}
-
-/* --- all of them -------------------------------------------------------------------------------------------------- */
-
-struct options {
-    uint64_t seeds, first, trace;
-    const char *without;
-    bool stop; /* at the first violation */
-};
-
-static bool read_options(struct options *options, int argc, char **argv)
-{
-    *options = (struct options){.seeds = 2000, .first = 1};
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--stop") == 0) {
-            options->stop = true;
-            continue;
-        }
-        if (!value)
-            return false;
-        if (strcmp(argv[i], "--seeds") == 0)
-            options->seeds = strtoull(value, NULL, 10);
-        else if (strcmp(argv[i], "--first") == 0)
-            options->first = strtoull(value, NULL, 10);
-        else if (strcmp(argv[i], "--trace") == 0)
-            options->trace = strtoull(value, NULL, 10);
-        else if (strcmp(argv[i], "--without") == 0)
-            options->without = value;
-        else
-            return false;
-        i++;
-    }
-    return true;
-}
-
-int main(int argc, char **argv)
-{
-    struct options options;
-    if (!read_options(&options, argc, argv)) {
-        fprintf(stderr, "usage: sim [--seeds N] [--first SEED] [--trace SEED] [--without CHECK] [--stop]\n");
-        return 2;
-    }
-    signal(SIGABRT, on_abort);
-    struct sim *sim = calloc(1, sizeof *sim);
-    if (!sim)
-        return 2;
-    sim->without = options.without;
-    sim->tracing = options.trace != 0;
-    if (sim->tracing)
-        options = (struct options){.seeds = 1, .first = options.trace};
-    uint64_t passed = 0, failed = 0, rows = 0, fired[FAULTS] = {0}, all = 0;
-    for (uint64_t seed = options.first; seed < options.first + options.seeds && !(options.stop && failed); seed++) {
-        if (run_seed(sim, seed))
-            passed++;
-        else
-            failed++;
-        rows += sim->rows_n;
-        for (uint32_t f = 0; f < FAULTS; f++)
-            fired[f] += sim->fired[f];
-    }
-    for (uint32_t f = 0; f < FAULTS; f++) {
-        printf("%s%s %llu", f ? ", " : "faults: ", sim_fault_name((enum fault)f), (unsigned long long)fired[f]);
-        all += fired[f];
-    }
-    printf("\nseeds %llu: %llu rows, %llu faults, %llu actions, %llu checks\n", (unsigned long long)(passed + failed),
-           (unsigned long long)rows, (unsigned long long)all, (unsigned long long)sim->steps, (unsigned long long)sim->checks);
-    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
-    free(sim);
-    return failed ? 1 : 0;
 }

@@ -305,7 +305,8 @@ struct sim {
 };
 
 /* sim.c: the clock */
-uint32_t sim_below(struct sim *sim, uint32_t n);                      /* 0 to n - 1; n is not 0 */
+bool sim_run(struct sim *sim, uint64_t seed);    /* from the first event to the last; false: a check failed, and was told */
+uint32_t sim_below(struct sim *sim, uint32_t n); /* 0 to n - 1; n is not 0 */
 uint32_t sim_between(struct sim *sim, uint32_t least, uint32_t most); /* both included */
 bool sim_chance(struct sim *sim, uint32_t permille);
 uint64_t sim_latency(struct sim *sim);                              /* of one way through the network, ms */
@@ -392,7 +393,8 @@ void oracle_published(struct sim *sim, struct process *p, const struct relay_act
 void oracle_action(struct sim *sim, struct process *p, const struct relay_action *action);
 void oracle_admitted(struct sim *sim, struct process *p, row_slot slot, uint32_t row);
 void oracle_bytes_end(struct sim *sim, struct process *p, row_slot slot);
-void oracle_excuse_life(struct sim *sim, uint32_t life); /* rows it handed and did not mark may be published again */
+void oracle_excuse_life(struct sim *sim, uint32_t life);   /* rows it handed and did not mark may be published again */
+void oracle_excuse_others(struct sim *sim, uint32_t life); /* rows that other lives handed, likewise */
 bool oracle_finished(struct sim *sim);
 void oracle_late(struct sim *sim);
 void oracle_judge_simulator(struct sim *sim);

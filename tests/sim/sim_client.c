@@ -221,8 +221,10 @@ static void refused(struct sim *sim, struct process *p, struct client_lane *lane
 #else
     session_break(sim, p);
 #endif
-    for (uint32_t k = 0; k < request->n; k++)
+    for (uint32_t k = 0; k < request->n; k++) {
+        sim->rows[request->row[k]].excused |= request->attempt > 0; /* an earlier attempt may have been executed, its reply lost */
         resolve(sim, p, lane, request->base + k, request->why);
+    }
 }
 
 static void retry_all(struct client_lane *lane)

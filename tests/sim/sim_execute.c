@@ -115,20 +115,13 @@ static void save(struct sim *sim, struct statement *s)
     oracle_saved(sim, "after a save");
 }
 
-/* Another process's rows may now be published by this one as well. */
-static void take_over(struct sim *sim, const struct statement *s)
-{
-    if (sim->db.lease_life && sim->db.lease_life != s->life)
-        oracle_excuse_life(sim, sim->db.lease_life);
-}
-
 static void take(struct sim *sim, struct statement *s)
 {
     struct database *db = &sim->db;
     s->granted = sim->now >= db->lease_until || db->lease_life == s->life;
     if (!s->granted)
         return;
-    take_over(sim, s);
+    oracle_excuse_others(sim, s->life); /* their rows may be published by this one as well */
     db->lease = db->incarnation = s->token;
     db->lease_life = s->life;
     db->lease_until = sim->now + sim->limits.lease_ttl_ms;

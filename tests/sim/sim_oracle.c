@@ -42,6 +42,13 @@ void oracle_excuse_life(struct sim *sim, uint32_t life)
             sim->rows[n].excused = true;
 }
 
+void oracle_excuse_others(struct sim *sim, uint32_t life)
+{
+    for (uint32_t n = 0; n < sim->rows_n; n++)
+        if (sim->rows[n].handed_life && sim->rows[n].handed_life != life && !sim->db.sent[n])
+            sim->rows[n].excused = true;
+}
+
 /* --- the database ------------------------------------------------------------------------------------------------- */
 
 void oracle_marked(struct sim *sim, uint32_t n)

@@ -96,7 +96,7 @@ static bool outcome_lost(struct sim *sim, struct statement *s)
         return false;
     p->lose_outcome = false;
     sim_fired(sim, FAULT_OUTCOME);
-    if (sim_chance(sim, 600))
+    if (s->type != RELAY_WRITERS && sim_chance(sim, 600))
         statement_execute(sim, s);
     TRACE(sim, "process %d: the outcome of statement type %d is lost", s->process, (int)s->type);
     connection_lose(sim, p);
@@ -109,21 +109,13 @@ static void on_holders(struct sim *sim, const struct event *event)
     struct statement *s = &sim->statements[event->a];
     if (!server_has(sim, s, on_holders))
         return;
-#ifdef MUTANT_HOLDERS_FIRST /* the statements live here and in relay/edge, not in the core */
-    statement_read_sequence(sim, s);
-#else
     statement_read_holders(sim, s);
-#endif
     answer(sim, s);
 }
 
 static void read_writers(struct sim *sim, struct statement *s)
 {
-#ifdef MUTANT_HOLDERS_FIRST
-    statement_read_holders(sim, s);
-#else
     statement_read_sequence(sim, s);
-#endif
     sim_at(sim, sim->now + sim_below(sim, 4), on_holders)->a = (uint32_t)(s - sim->statements);
 }
 
@@ -145,7 +137,7 @@ static void on_execute(struct sim *sim, const struct event *event)
 
 static uint64_t slowness(struct sim *sim)
 {
-    if (!sim_chance(sim, sim->mix.statement_slow))
+    if (sim->faults_over || !sim_chance(sim, sim->mix.statement_slow))
         return 0;
     sim_fired(sim, FAULT_SLOW);
     return sim_between(sim, 20, sim_chance(sim, 200) ? 1500 : 200);
