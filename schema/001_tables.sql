@@ -2,7 +2,8 @@
 -- SPDX-License-Identifier: BSD-2-Clause
 -- The tables. A migration runs inside the transaction of `outbox-relay migrate`, which also records its version.
 
-CREATE SCHEMA outbox;
+-- An administrator may have made it, for a role that may not.
+CREATE SCHEMA IF NOT EXISTS outbox;
 COMMENT ON SCHEMA outbox IS 'Transactional outbox: rows of outbox.event are published to Kafka by outbox-relay; the rest is the relay''s own state.';
 
 -- The fillfactor leaves room for the second version of every row on its own page, and there is no index but the primary key: marking a
