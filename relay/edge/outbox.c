@@ -56,7 +56,7 @@ static void outbox_end(struct outbox *o)
     settings_free(&o->settings);
     sql_reset(&o->sql);
     bytes_free(o->bytes);
-    topics_free(o->topics);
+    names_free(o->names);
     free(o->rows);
     free(o->slots);
     free(o->table);
@@ -93,8 +93,8 @@ static bool parts_new(struct outbox *o, const struct outbox_settings *settings)
     if (asprintf(&o->holder, "%s (%s)", settings->name, settings->instance) < 0)
         o->holder = NULL;
     o->bytes = bytes_new(settings->window_rows);
-    o->topics = topics_new(settings->topics_max);
-    return o->table && o->holder && o->bytes && o->topics &&
+    o->names = names_new(settings->topics_max);
+    return o->table && o->holder && o->bytes && o->names &&
            sql_build(&o->sql, &(struct sql_settings){.columns = &outbox_columns_native,
                                                      .table = o->table,
                                                      .mark = settings->mark,
@@ -173,7 +173,7 @@ static void on_take(void *data, struct database_result *result, const struct dat
     behind = calloc(database_result_rows(result), sizeof(*behind));
     if (!behind)
         abort();
-    if (decode_behind(result, o->topics, behind))
+    if (decode_behind(result, o->names, behind))
         tell_granted(o, result, behind);
     else
         o->callbacks.on_failed(o->data, RELAY_LEASE_TAKE, "outbox.behind names more topics than this relay may know at once");

@@ -5,8 +5,8 @@
 #include "relay/core/hash.h"
 #include "relay/edge/database.h"
 #include "relay/edge/outbox_decode.h"
+#include "relay/edge/outbox_names.h"
 #include "relay/edge/outbox_sql.h"
-#include "relay/edge/outbox_topics.h"
 
 #define EPOCH_2000_US 946684800000000
 #define YEAR_9999_MS  253402300799999
@@ -56,15 +56,15 @@ static bool row_settled(const struct database_result *result, uint32_t i, const 
 }
 
 /* Returns false if topic numbers run short. */
-static bool decode_unsettled(const struct database_result *result, uint32_t i, struct topics *topics, struct row *row)
+static bool decode_unsettled(const struct database_result *result, uint32_t i, struct names *names, struct row *row)
 {
     uint32_t key_n, topic_n, payload_n, headers_n;
     const void *key = database_result_value(result, i, ROW_KEY, &key_n);
     const char *topic = database_result_value(result, i, ROW_TOPIC, &topic_n);
 
     topic = topic ? topic : "";
-    row->topic = topics_number(topics, topic, topic_n);
-    if (row->topic == TOPICS_NONE)
+    row->topic = names_number(names, topic, topic_n);
+    if (row->topic == NAMES_NONE)
         return false;
     copy_uuid(row->event_id.bytes, result, i, ROW_EVENT_ID);
     row->partition = decode_partition(result, i);
@@ -92,7 +92,7 @@ static int64_t decode_upto(const struct decode_limits *limits, uint32_t rows_n, 
     return rows_n > 0 && (rows_n >= limits->rows || size >= limits->bytes) ? last_id : INT64_MAX;
 }
 
-bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct topics *topics, struct row *rows,
+bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct names *names, struct row *rows,
                  struct relay_read *ret_read, size_t *ret_bytes, const char **error)
 {
     uint32_t rows_n = database_result_rows(result), n, i;
@@ -112,7 +112,7 @@ bool decode_read(const struct database_result *result, const struct decode_limit
             *error = "the rows did not come in the order of their ids: is the id unique, and does the plan read by its index?";
             return false;
         }
-        if (!row_settled(result, i, limits) && !decode_unsettled(result, i, topics, &rows[i]))
+        if (!row_settled(result, i, limits) && !decode_unsettled(result, i, names, &rows[i]))
             break;
         last_id = rows[i].id;
         size += row_size < limits->row_bytes_max ? (uint64_t)row_size : limits->row_bytes_max;
@@ -146,13 +146,13 @@ enum taken { /* columns of SQL_TAKE */
     TAKEN_HELD
 };
 
-bool decode_behind(const struct database_result *result, struct topics *topics, struct relay_behind *behind)
+bool decode_behind(const struct database_result *result, struct names *names, struct relay_behind *behind)
 {
     for (uint32_t i = 1; i < database_result_rows(result); i++) {
         uint32_t n;
         const char *topic = database_result_value(result, i, TAKEN_TOPIC, &n);
-        uint32_t number = topics_number(topics, topic ? topic : "", n);
-        if (number == TOPICS_NONE)
+        uint32_t number = names_number(names, topic ? topic : "", n);
+        if (number == NAMES_NONE)
             return false;
         behind[i - 1] = (struct relay_behind){
             .topic = number,

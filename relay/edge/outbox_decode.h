@@ -11,7 +11,7 @@
 #include "relay/edge/outbox.h"
 
 struct database_result;
-struct topics;
+struct names;
 
 struct decode_limits {
     uint32_t rows; /* as asked for */
@@ -22,7 +22,7 @@ struct decode_limits {
 
 /* Fills `rows`, which has room for all rows of `result`, and `ret_read` around it. `ret_bytes`: what the rows take together. Returns false
  * with a sentence in `error` if the answer is not one that the statement can give. */
-bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct topics *topics, struct row *rows,
+bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct names *names, struct row *rows,
                  struct relay_read *ret_read, size_t *ret_bytes, const char **error);
 /* Row `i` of the result, whose core part is `row`; it points into the result. */
 void decode_row(const struct database_result *result, uint32_t i, const struct decode_limits *limits, const struct row *row,
@@ -31,7 +31,7 @@ void decode_row(const struct database_result *result, uint32_t i, const struct d
 struct relay_token decode_token(const struct database_result *result, uint32_t row, unsigned column); /* of zeros: NULL */
 /* Records of outbox.behind in the answer to a take, from its second row on; `behind` has room for all of them. Returns false if topic
  * numbers run short. */
-bool decode_behind(const struct database_result *result, struct topics *topics, struct relay_behind *behind);
+bool decode_behind(const struct database_result *result, struct names *names, struct relay_behind *behind);
 
 /* A timestamptz in microseconds since 2000 -> milliseconds since 1970, within what Kafka takes. */
 int64_t decode_timestamp_ms(int64_t microseconds);

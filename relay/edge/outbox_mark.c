@@ -60,7 +60,7 @@ static void on_save(void *data, struct database_result *result, const struct dat
 
 static void save_add(struct outbox *o, const struct relay_behind *change)
 {
-    const char *topic = topics_name(o->topics, change->topic);
+    const char *topic = names_name(o->names, change->topic);
     unsigned char held = change->held;
 
     array_add(&o->save_topics, topic, (uint32_t)strlen(topic));
@@ -186,7 +186,7 @@ void outbox_pin(struct outbox *o, uint32_t topic, int32_t actual_n)
     pin->topic = topic;
     pin->next = o->pins;
     o->pins = pin;
-    pin->request.values[0] = value_text(topics_name(o->topics, topic));
+    pin->request.values[0] = value_text(names_name(o->names, topic));
     if (actual_n > 0)
         pin->request.values[1] = value_int4(pin->actual_n, actual_n);
     pin->request.values_n = 1;

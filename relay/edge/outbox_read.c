@@ -52,7 +52,7 @@ static void on_read(void *data, struct database_result *result, const struct dat
         operation_failed(o, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, error);
         return;
     }
-    if (!decode_read(result, &o->read_limits, o->topics, o->rows, &read, &whole_bytes, &why)) {
+    if (!decode_read(result, &o->read_limits, o->names, o->rows, &read, &whole_bytes, &why)) {
         database_result_free(result);
         o->callbacks.on_failed(o->data, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, why);
         return;
@@ -172,7 +172,7 @@ void outbox_catch_up(struct outbox *o, uint32_t topic, int64_t from, int64_t upt
     limits_set(o, rows, bytes, false);
     r->values[0] = value_int8(o->fetch.numbers[3], from);
     r->values[1] = value_int8(o->settled_upto, upto);
-    r->values[2] = value_text(topics_name(o->topics, topic));
+    r->values[2] = value_text(names_name(o->names, topic));
     operation_send(o, LINK_READ, r, SQL_CATCH_UP);
 }
 
@@ -206,10 +206,10 @@ size_t outbox_bytes(const struct outbox *o)
 
 const char *outbox_topic(const struct outbox *o, uint32_t topic)
 {
-    return topics_name(o->topics, topic);
+    return names_name(o->names, topic);
 }
 
 void outbox_forget(struct outbox *o, uint32_t topic)
 {
-    topics_forget(o->topics, topic);
+    names_forget(o->names, topic);
 }

@@ -35,7 +35,7 @@ enum sql_name {
     SQL_SEQUENCE,      /* sequence */
     SQL_WRITERS,       /* table, our own backends */
     SQL_MARK,          /* ids, event_ids */
-    SQL_SAVE,          /* token, floor, topics, partitions, key_hashes, first_ids, attempts, helds */
+    SQL_SAVE,          /* token, floor, names, partitions, key_hashes, first_ids, attempts, helds */
     SQL_FLUSH,         /* */
     SQL_FLUSH_FORCE,   /* */
     SQL_PINNED,        /* topic */

@@ -8,8 +8,8 @@
 #include "relay/edge/outbox_array.h"
 #include "relay/edge/outbox_bytes.h"
 #include "relay/edge/outbox_decode.h"
+#include "relay/edge/outbox_names.h"
 #include "relay/edge/outbox_sql.h"
-#include "relay/edge/outbox_topics.h"
 
 /* The schema that this program works with. */
 #define OUTBOX_MAJOR 1
@@ -74,7 +74,7 @@ struct outbox {
     row_slot *slots;
     uint32_t rows_max;
     struct bytes *bytes;
-    struct topics *topics;
+    struct names *names;
 
     unsigned freeing; /* connections that are not gone yet */
     void (*on_freed)(void *data);

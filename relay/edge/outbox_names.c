@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "relay/core/hash.h"
-#include "relay/edge/outbox_topics.h"
+#include "relay/edge/outbox_names.h"
 
 struct topic {
     char *name; /* NULL: the number is free, and `next` is the next free one */
@@ -14,36 +14,36 @@ struct topic {
     uint32_t next; /* in the chain of its bucket */
 };
 
-struct topics {
+struct names {
     struct topic *list;
     uint32_t *buckets;
     uint32_t max, buckets_n, free, last;
 };
 
-struct topics *topics_new(uint32_t topics_max)
+struct names *names_new(uint32_t topics_max)
 {
-    struct topics *t = calloc(1, sizeof(*t));
+    struct names *t = calloc(1, sizeof(*t));
 
     assert(topics_max > 0 && topics_max < UINT32_MAX / 4);
     if (!t)
         return NULL;
     t->max = topics_max;
-    t->last = TOPICS_NONE;
+    t->last = NAMES_NONE;
     t->buckets_n = topics_max * 2;
     t->list = calloc(topics_max, sizeof(*t->list));
     t->buckets = malloc(t->buckets_n * sizeof(*t->buckets));
     if (!t->list || !t->buckets) {
-        topics_free(t);
+        names_free(t);
         return NULL;
     }
     for (uint32_t i = 0; i < topics_max; i++)
-        t->list[i].next = i + 1 < topics_max ? i + 1 : TOPICS_NONE;
+        t->list[i].next = i + 1 < topics_max ? i + 1 : NAMES_NONE;
     for (uint32_t i = 0; i < t->buckets_n; i++)
-        t->buckets[i] = TOPICS_NONE;
+        t->buckets[i] = NAMES_NONE;
     return t;
 }
 
-void topics_free(struct topics *t)
+void names_free(struct names *t)
 {
     if (!t)
         return;
@@ -54,7 +54,7 @@ void topics_free(struct topics *t)
     free(t);
 }
 
-static uint32_t *bucket(const struct topics *t, const char *name, size_t name_n)
+static uint32_t *bucket(const struct names *t, const char *name, size_t name_n)
 {
     return &t->buckets[hash_key("", 0, name, name_n) % t->buckets_n];
 }
@@ -64,22 +64,22 @@ static bool topic_is(const struct topic *topic, const char *name, size_t name_n)
     return topic->name_n == name_n && memcmp(topic->name, name, name_n) == 0;
 }
 
-uint32_t topics_number(struct topics *t, const char *name, size_t name_n)
+uint32_t names_number(struct names *t, const char *name, size_t name_n)
 {
     uint32_t *first, n;
     char *copy;
 
-    if (t->last != TOPICS_NONE && topic_is(&t->list[t->last], name, name_n))
+    if (t->last != NAMES_NONE && topic_is(&t->list[t->last], name, name_n))
         return t->last;
     first = bucket(t, name, name_n);
-    for (n = *first; n != TOPICS_NONE; n = t->list[n].next)
+    for (n = *first; n != NAMES_NONE; n = t->list[n].next)
         if (topic_is(&t->list[n], name, name_n))
             return t->last = n;
-    if (t->free == TOPICS_NONE)
-        return TOPICS_NONE;
+    if (t->free == NAMES_NONE)
+        return NAMES_NONE;
     copy = malloc(name_n + 1);
     if (!copy)
-        return TOPICS_NONE;
+        return NAMES_NONE;
     memcpy(copy, name, name_n);
     copy[name_n] = 0;
     n = t->free;
@@ -89,13 +89,13 @@ uint32_t topics_number(struct topics *t, const char *name, size_t name_n)
     return t->last = n;
 }
 
-const char *topics_name(const struct topics *t, uint32_t topic)
+const char *names_name(const struct names *t, uint32_t topic)
 {
     assert(topic < t->max && t->list[topic].name);
     return t->list[topic].name;
 }
 
-void topics_forget(struct topics *t, uint32_t topic)
+void names_forget(struct names *t, uint32_t topic)
 {
     struct topic *forgotten = &t->list[topic];
     uint32_t *link;
@@ -108,5 +108,5 @@ void topics_forget(struct topics *t, uint32_t topic)
     free(forgotten->name);
     *forgotten = (struct topic){.name = NULL, .name_n = 0, .next = t->free};
     t->free = topic;
-    t->last = TOPICS_NONE;
+    t->last = NAMES_NONE;
 }
