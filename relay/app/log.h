@@ -36,6 +36,8 @@ void log_free(struct log *l); /* NULL is allowed. */
 void log_write(struct log *l, enum log_level level, const char *event, const struct log_field *fields);
 #define LOG(l, level, event, ...) log_write((l), (level), (event), (const struct log_field[]){__VA_ARGS__, {.name = NULL}})
 
+#define LOG_EVENT(l, level, event) log_write((l), (level), (event), &(const struct log_field){.name = NULL})
+
 uint64_t log_lines_dropped(const struct log *l);
 
 #endif

@@ -76,6 +76,8 @@ struct relay *relay_new(const struct relay_limits *limits, uint64_t now_ms)
     const struct relay_limits *l = &plan.limits;
 
     assert(l->fetch_rows > 0 && l->fetch_rows <= l->window_rows && l->mark_rows > 0 && l->page_ids > 0);
+    /* A read that brings only gaps must fit, or the tail would stop for good. */
+    assert(l->ranges_max > l->fetch_rows && l->ranges_max > l->settled_rows);
     relay_lay_out(&plan);
     r = calloc(1, plan.size);
     if (r == NULL)

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Performs what the relay decides; decides nothing. */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "relay/app/daemon_state.h"
+
+/* Rows that one turn of the loop hands over: some milliseconds, then reports, answers and pages have their turn. */
+enum {
+    ACTIONS_A_TURN = 4096
+};
+
+/* --- publish ------------------------------------------------------------------------------------------------------ */
+
+static void uuid_print(const struct row_event_id *id, char text[37])
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned at = 0;
+
+    for (unsigned i = 0; i < sizeof id->bytes; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10)
+            text[at++] = '-';
+        text[at++] = digits[id->bytes[i] >> 4];
+        text[at++] = digits[id->bytes[i] & 15];
+    }
+    text[at] = '\0';
+}
+
+/* Header `id` first, then the row's own, in the room of d->headers. Returns false with a sentence if these cannot be. */
+static bool record_headers(struct daemon *d, const struct outbox_row *row, const struct producer_header *id, struct producer_record *record,
+                           struct producer_header *list, size_t list_max, char *error, size_t error_size)
+{
+    record->headers = id;
+    record->headers_n = 1;
+    if (row->headers == NULL)
+        return true;
+    if (!headers_decode(&d->headers, row->headers, row->headers_n, error, error_size))
+        return false;
+    if (d->headers.list_n + 1 > list_max) {
+        snprintf(error, error_size, "it has %zu headers, more than %zu", d->headers.list_n, list_max - 1);
+        return false;
+    }
+    list[0] = *id;
+    if (d->headers.list_n > 0)
+        memcpy(list + 1, d->headers.list, d->headers.list_n * sizeof *list);
+    record->headers = list;
+    record->headers_n = d->headers.list_n + 1;
+    return true;
+}
+
+static void unpublished(struct daemon *d, row_slot slot, const struct outbox_row *row, enum relay_fault fault, const char *reason)
+{
+    daemon_tell_unpublished(d, row, reason);
+    relay_on_unpublished(d->relay, daemon_now(d), slot, fault);
+}
+
+static void publish(struct daemon *d, const struct relay_action *action)
+{
+    struct outbox_row row;
+    struct producer_header list[256], id = {.name = "id", .value_n = 36};
+    struct producer_record record = {.slot = action->slot, .topic = action->topic, .partition = action->partition};
+    char id_text[37], error[256];
+    const char *code = "";
+    enum relay_fault fault;
+
+    outbox_row(d->outbox, action->slot, &row);
+    uuid_print(&row.event_id, id_text);
+    id.value = id_text;
+    if (row.too_large) {
+        snprintf(error, sizeof error, "it is larger than kafka.message.max.bytes (%u): raise that, or delete the row",
+                 producer_message_bytes_max(d->producer));
+        unpublished(d, action->slot, &row, RELAY_FAULT_SIZE, error);
+        return;
+    }
+    if (!record_headers(d, &row, &id, &record, list, sizeof list / sizeof *list, error, sizeof error)) {
+        unpublished(d, action->slot, &row, RELAY_FAULT_ROW, error);
+        return;
+    }
+    record.topic_name = outbox_topic(d->outbox, action->topic);
+    record.key = row.key;
+    record.key_n = row.key_n;
+    record.payload = row.payload;
+    record.payload_n = row.payload_n;
+    record.timestamp_ms = row.created_ms;
+    fault = producer_publish(d->producer, &record, &code);
+    if (fault == RELAY_FAULT_NONE) {
+        d->handed[action->slot] = (struct daemon_handed){.created_ms = row.created_ms, .topic = action->topic};
+        return;
+    }
+    stats_count_error(d->stats, code);
+    snprintf(d->code, sizeof d->code, "%s", code);
+    unpublished(d, action->slot, &row, fault, code);
+}
+
+/* --- the rest ----------------------------------------------------------------------------------------------------- */
+
+static void fetch(struct daemon *d, const struct relay_action *action)
+{
+    struct outbox_fetch fetch = {.from = action->from, .settled_upto = action->settled_upto, .rows = action->rows, .bytes = action->bytes};
+
+    fetch.gaps_n = relay_gaps(d->relay, &fetch.firsts, &fetch.lasts);
+    outbox_fetch(d->outbox, &fetch);
+}
+
+static void mark(struct daemon *d)
+{
+    const int64_t *ids;
+    const struct row_event_id *event_ids;
+    uint32_t n = relay_marks(d->relay, &ids, &event_ids);
+
+    outbox_mark(d->outbox, ids, event_ids, n);
+}
+
+static void save(struct daemon *d, const struct relay_action *action)
+{
+    const struct relay_behind *changes;
+    uint32_t n = relay_saving(d->relay, &changes);
+
+    outbox_save(d->outbox, action->from, changes, n);
+}
+
+static void session_open(struct daemon *d, const struct relay_action *action)
+{
+    char error[512];
+
+    if (producer_open(d->producer, action->bytes, error, sizeof error)) {
+        relay_on_session_open(d->relay, daemon_now(d));
+        return;
+    }
+    LOG(d->log, LOG_LEVEL_ERROR, "session failed", LOG_TEXT("reason", error));
+    relay_on_session_failed(d->relay, daemon_now(d));
+}
+
+static void ask_topic(struct daemon *d, const struct relay_action *action)
+{
+    d->topic.asked = true;
+    d->topic.number = action->topic;
+    stats_name_topic(d->stats, action->topic, outbox_topic(d->outbox, action->topic));
+    producer_learn(d->producer, action->topic, outbox_topic(d->outbox, action->topic));
+}
+
+static void forget_topic(struct daemon *d, uint32_t topic)
+{
+    producer_forget(d->producer, topic);
+    outbox_forget(d->outbox, topic);
+}
+
+static void leave(struct daemon *d, const struct relay_action *action)
+{
+    if (action->rows > 0) {
+        LOG(d->log, LOG_LEVEL_WARNING, "stop overran shutdown_ms", LOG_NUMBER("rows_unmarked", action->rows));
+        d->status = 1;
+    }
+    d->exited = true;
+}
+
+static void perform(struct daemon *d, const struct relay_action *action)
+{
+    switch (action->type) {
+    case RELAY_CONNECT:
+        d->connect_attempts++;
+        outbox_connect(d->outbox);
+        break;
+    case RELAY_LEASE_TAKE:
+        d->lease_asked_ms = daemon_now(d);
+        outbox_take(d->outbox);
+        break;
+    case RELAY_LEASE_BEAT:
+        d->lease_asked_ms = daemon_now(d);
+        outbox_beat(d->outbox);
+        break;
+    case RELAY_LEASE_RELEASE:
+        outbox_release(d->outbox);
+        break;
+    case RELAY_FETCH:
+        fetch(d, action);
+        break;
+    case RELAY_CATCH_UP:
+        outbox_catch_up(d->outbox, action->topic, action->from, action->upto, action->rows, action->bytes);
+        break;
+    case RELAY_WRITERS:
+        outbox_writers(d->outbox);
+        break;
+    case RELAY_FLUSH:
+        outbox_flush(d->outbox, action->force);
+        break;
+    case RELAY_PUBLISH:
+        publish(d, action);
+        break;
+    case RELAY_DROP:
+        outbox_drop(d->outbox, action->slot);
+        break;
+    case RELAY_MARK:
+        mark(d);
+        break;
+    case RELAY_SAVE:
+        save(d, action);
+        break;
+    case RELAY_TOPIC:
+        ask_topic(d, action);
+        break;
+    case RELAY_FORGET:
+        forget_topic(d, action->topic);
+        break;
+    case RELAY_SESSION_OPEN:
+        session_open(d, action);
+        break;
+    case RELAY_SESSION_CLOSE:
+        producer_close(d->producer);
+        break;
+    case RELAY_NOTE:
+        daemon_tell_note(d, action);
+        break;
+    case RELAY_EXIT:
+        leave(d, action);
+        break;
+    case RELAY_WAIT:
+        assert(false && "waiting is not performed");
+    }
+}
+
+uint64_t daemon_act(struct daemon *d)
+{
+    for (unsigned n = 0; n < ACTIONS_A_TURN; n++) {
+        struct relay_action action = relay_next(d->relay, daemon_now(d));
+
+        if (action.type == RELAY_WAIT)
+            return action.until_ms;
+        /* A row is handed within the lease by a clock that is at most this many rows old. */
+        d->clock_stale |= action.type != RELAY_PUBLISH || n % 64 == 63;
+        perform(d, &action);
+    }
+    return 0;
+}

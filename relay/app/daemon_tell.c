@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The log and the pages: one line a transition, in words for the person on call. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "relay/app/daemon_state.h"
+#include "relay/app/notify.h"
+
+/* --- words -------------------------------------------------------------------------------------------------------- */
+
+static const char *fault_word(enum relay_fault fault)
+{
+    switch (fault) {
+    case RELAY_FAULT_NONE:
+        return "none";
+    case RELAY_FAULT_PASSING:
+        return "no acknowledgement";
+    case RELAY_FAULT_ROW:
+        return "row refused";
+    case RELAY_FAULT_SIZE:
+        return "row too large";
+    case RELAY_FAULT_TOPIC:
+        return "topic not available";
+    case RELAY_FAULT_SESSION:
+        return "fatal error";
+    }
+    return "unknown";
+}
+
+static const char *statement_word(enum relay_action_type what)
+{
+    switch (what) {
+    case RELAY_FETCH:
+        return "fetch";
+    case RELAY_CATCH_UP:
+        return "catch-up";
+    case RELAY_WRITERS:
+        return "writers";
+    case RELAY_FLUSH:
+        return "barrier";
+    case RELAY_MARK:
+        return "mark";
+    case RELAY_SAVE:
+        return "save";
+    case RELAY_TOPIC:
+        return "pin";
+    case RELAY_LEASE_TAKE:
+        return "take";
+    case RELAY_LEASE_BEAT:
+        return "beat";
+    case RELAY_LEASE_RELEASE:
+        return "release";
+    case RELAY_WAIT:
+    case RELAY_CONNECT:
+    case RELAY_PUBLISH:
+    case RELAY_DROP:
+    case RELAY_FORGET:
+    case RELAY_SESSION_OPEN:
+    case RELAY_SESSION_CLOSE:
+    case RELAY_NOTE:
+    case RELAY_EXIT:
+        break;
+    }
+    return "other";
+}
+
+/* --- notes -------------------------------------------------------------------------------------------------------- */
+
+static void tell_lane(struct daemon *d, const struct relay_action *n)
+{
+    bool behind = n->note == RELAY_NOTE_LANE_BEHIND;
+    struct log_field fields[] = {LOG_TEXT("topic", outbox_topic(d->outbox, n->topic)),
+                                 LOG_NUMBER("partition", n->partition),
+                                 behind ? LOG_NUMBER("from_id", n->from) : (struct log_field){.name = NULL},
+                                 LOG_TEXT("reason", fault_word(n->fault)),
+                                 {.name = NULL}};
+
+    log_write(d->log, behind ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
+              behind ? "partition waits, other partitions go on" : "partition has caught up", fields);
+}
+
+static void tell_topic(struct daemon *d, const struct relay_action *n)
+{
+    const char *topic = outbox_topic(d->outbox, n->topic);
+
+    if (n->note == RELAY_NOTE_TOPIC_OPEN)
+        LOG(d->log, LOG_LEVEL_INFO, "topic open", LOG_TEXT("topic", topic), LOG_NUMBER("partitions", n->rows));
+    else if (n->note == RELAY_NOTE_TOPIC_CLOSED)
+        LOG(d->log, LOG_LEVEL_ERROR, "topic closed, its rows wait", LOG_TEXT("topic", topic),
+            LOG_TEXT("reason", d->topic.number == n->topic && d->topic.reason[0] != '\0' ? d->topic.reason : d->code));
+    else if (n->note == RELAY_NOTE_TOPIC_BEHIND)
+        LOG(d->log, LOG_LEVEL_WARNING, "topic waits, other topics go on", LOG_TEXT("topic", topic), LOG_NUMBER("from_id", n->from));
+    else
+        LOG(d->log, LOG_LEVEL_INFO, "topic has caught up", LOG_TEXT("topic", topic));
+}
+
+static void tell_session(struct daemon *d, const struct relay_action *n)
+{
+    stats_count_session(d->stats, n->fault == RELAY_FAULT_PASSING ? "limit" : d->code);
+    LOG(d->log, LOG_LEVEL_WARNING, "session ends, a new one begins", LOG_TEXT("reason", fault_word(n->fault)), LOG_TEXT("code", d->code),
+        LOG_NUMBER("rows_in_flight", n->rows));
+}
+
+void daemon_tell_note(struct daemon *d, const struct relay_action *n)
+{
+    switch (n->note) {
+    case RELAY_NOTE_LEASE_HELD:
+        LOG(d->log, LOG_LEVEL_INFO, "lease held", LOG_NUMBER("floor", n->from));
+        break;
+    case RELAY_NOTE_LEASE_LOST:
+        LOG_EVENT(d->log, LOG_LEVEL_WARNING, "lease lost");
+        break;
+    case RELAY_NOTE_START_OVER:
+        stats_count_start_over(d->stats);
+        LOG_EVENT(d->log, LOG_LEVEL_WARNING, "starting over: the database may have given ids to other events");
+        break;
+    case RELAY_NOTE_FLOOR_RESET:
+        LOG_EVENT(d->log, LOG_LEVEL_ERROR, "the sequence stands below the saved floor: everything is read from the beginning");
+        break;
+    case RELAY_NOTE_LANE_BEHIND:
+    case RELAY_NOTE_LANE_LIVE:
+        tell_lane(d, n);
+        break;
+    case RELAY_NOTE_TOPIC_BEHIND:
+    case RELAY_NOTE_TOPIC_LIVE:
+    case RELAY_NOTE_TOPIC_OPEN:
+    case RELAY_NOTE_TOPIC_CLOSED:
+        tell_topic(d, n);
+        break;
+    case RELAY_NOTE_SESSION_BROKEN:
+        tell_session(d, n);
+        break;
+    case RELAY_NOTE_WINDOW_STUCK:
+        LOG(d->log, LOG_LEVEL_WARNING, "partitions that do not answer hold half of the window", LOG_NUMBER("rows_in_flight", n->rows));
+        break;
+    case RELAY_NOTE_MARKS_MISSED:
+        stats_count_superseded(d->stats, n->rows);
+        LOG(d->log, LOG_LEVEL_WARNING, "marks matched no row: already marked by another relay, deleted, or lost by the database",
+            LOG_NUMBER("rows", n->rows));
+        break;
+    case RELAY_NOTE_GAPS_FULL:
+        LOG_EVENT(d->log, LOG_LEVEL_WARNING, "too many open gaps: reading on waits until some close");
+        break;
+    case RELAY_NOTE_DROPPED:
+        LOG(d->log, LOG_LEVEL_WARNING, "more happened than was told", LOG_NUMBER("lines", n->rows));
+        break;
+    }
+}
+
+/* --- transitions of the database ---------------------------------------------------------------------------------- */
+
+void daemon_tell_connected(struct daemon *d)
+{
+    if (!d->database_known)
+        LOG_EVENT(d->log, LOG_LEVEL_INFO, "database reached");
+    else
+        LOG(d->log, LOG_LEVEL_INFO, "database back", LOG_NUMBER("outage_ms", daemon_now(d) - d->database_lost_ms),
+            LOG_NUMBER("attempts", d->connect_attempts));
+    if (d->database_known)
+        stats_count_reconnect(d->stats);
+    if (!d->ready)
+        notify_ready();
+    d->ready = d->database_known = d->database_up = true;
+    d->connect_attempts = 0;
+}
+
+void daemon_tell_lost(struct daemon *d, const char *reason)
+{
+    if (d->database_up || !d->database_known) {
+        LOG(d->log, LOG_LEVEL_ERROR, d->database_known ? "database lost" : "database not reached", LOG_TEXT("reason", reason));
+        d->database_lost_ms = daemon_now(d);
+    } else {
+        LOG(d->log, LOG_LEVEL_DEBUG, "database still lost", LOG_TEXT("reason", reason));
+    }
+    d->database_up = false;
+    d->database_known = true;
+    memset(d->failing, 0, sizeof d->failing);
+}
+
+void daemon_tell_statement(struct daemon *d, enum relay_action_type what, const char *reason)
+{
+    bool fails = reason != NULL;
+
+    if (d->failing[what] == fails)
+        return;
+    d->failing[what] = fails;
+    if (fails)
+        LOG(d->log, LOG_LEVEL_WARNING, "statement failed, tried again", LOG_TEXT("statement", statement_word(what)),
+            LOG_TEXT("reason", reason));
+    else
+        LOG(d->log, LOG_LEVEL_INFO, "statement works again", LOG_TEXT("statement", statement_word(what)));
+}
+
+void daemon_tell_unpublished(struct daemon *d, const struct outbox_row *row, const char *reason)
+{
+    if (row->id == d->blamed_id)
+        return;
+    d->blamed_id = row->id;
+    LOG(d->log, LOG_LEVEL_ERROR, "row cannot be published, its partition waits", LOG_NUMBER("id", row->id),
+        LOG_TEXT("topic", outbox_topic(d->outbox, row->topic)), LOG_NUMBER("bytes", row->bytes), LOG_TEXT("reason", reason));
+}
+
+/* --- pages -------------------------------------------------------------------------------------------------------- */
+
+static unsigned answer(unsigned status, const char *text, char **ret_body, size_t *ret_body_n)
+{
+    *ret_body = strdup(text);
+    *ret_body_n = *ret_body != NULL ? strlen(text) : 0;
+    return status;
+}
+
+unsigned daemon_render(void *data, enum http_page page, char **ret_body, size_t *ret_body_n)
+{
+    struct daemon *d = data;
+    struct stats_moment moment = {.view = relay_view(d->relay),
+                                  .now_ms = daemon_now(d),
+                                  .database_up = d->database_up,
+                                  .kafka_up = d->kafka_up,
+                                  .row_bytes = outbox_bytes(d->outbox),
+                                  .log_lines_dropped = log_lines_dropped(d->log)};
+
+    switch (page) {
+    case HTTP_HEALTH:
+        return answer(200, "ok\n", ret_body, ret_body_n); /* that this is answered at all is the proof: the loop turns */
+    case HTTP_READY:
+        if (d->ready)
+            return answer(200, "ready\n", ret_body, ret_body_n);
+        return answer(503, "the database was not reached yet\n", ret_body, ret_body_n);
+    case HTTP_METRICS:
+        if (stats_render(d->stats, &moment, ret_body, ret_body_n))
+            return 200;
+        break;
+    }
+    return answer(503, "out of memory\n", ret_body, ret_body_n);
+}
