@@ -241,7 +241,8 @@ static void rows_place(struct relay *r, uint64_t now_ms, uint32_t topic)
         window_place(w, slot, lane == TOPICS_NO_LANE ? from : lane);
     }
     /* A lane that is behind takes its rows back: while the topic was not known, the tail could not tell whose they were. */
-    for (uint32_t lane = topics_first_lane(relay_topics(r), topic); lane != TOPICS_NO_LANE; lane = topics_next_lane(relay_topics(r), lane)) {
+    for (uint32_t lane = topics_first_lane(relay_topics(r), topic); lane != TOPICS_NO_LANE;
+         lane = topics_next_lane(relay_topics(r), lane)) {
         if (behind_is(relay_behind_of(r), lane))
             behind_back(relay_behind_of(r), lane, window_take(w, lane));
     }
