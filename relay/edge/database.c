@@ -1,73 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Everything that ends a connection goes through `lose`: it closes at once and tells on the next turn of the loop, so that nobody is
- * called back from inside a call of theirs. Everything that libpq may do to its socket (TLS retries, the next protocol version) happens
- * with the poll handle stopped: epoll would otherwise keep watching a socket that is closed, under a number that is used again.
- *
- * While a statement runs, `asked` is what was sent last: first its PREPARE where needed, then the statement itself. */
-#include <uv.h>
-
-#include <libpq-fe.h>
-
+/* Everything that ends a connection goes through database_lose: it closes at once and tells on the next turn of the loop, so that nobody
+ * is called back from inside a call of theirs. Everything that libpq may do to its socket (TLS retries, the next protocol version) happens
+ * with the poll handle stopped: epoll would otherwise keep watching a socket that is closed, under a number that is used again. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "relay/edge/database.h"
-#include "relay/edge/database_target.h"
-
-enum database_state {
-    DATABASE_CLOSED,
-    DATABASE_RESOLVING,
-    DATABASE_CONNECTING,
-    DATABASE_READY,
-    DATABASE_LOST /* closed, and on_lost is still to be told */
-};
-
-struct database {
-    uv_loop_t *loop;
-    struct database_callbacks callbacks;
-    void *data;
-    uint32_t connect_ms, deadline_ms;
-    struct target *target;
-    enum database_state state;
-    PGconn *pg;
-    uint64_t connection; /* counts connections: did a callback close ours? */
-    uv_poll_t *poll;     /* on the socket; freed by its own close */
-    int poll_fd;
-    uv_timer_t timer;                      /* the deadline of what goes on, or the next turn of the loop when LOST */
-    unsigned handles;                      /* on the loop and not closed yet */
-    struct database_request *first, *last; /* not answered; the first one runs */
-    bool preparing;                        /* the first one's statement */
-    PGresult *result;                      /* of the first one, while more may come */
-    const struct database_statement *prepared[DATABASE_STATEMENTS_MAX];
-    unsigned prepared_n;
-    char warning[6];
-    char parting[300]; /* what the server said unasked, most likely why it hangs up */
-    char reason[600];
-    void (*on_freed)(void *data);
-    void *on_freed_data;
-};
+#include "relay/edge/database_state.h"
 
 static void on_timer(uv_timer_t *timer);
-static void try_next(struct database *db);
-
-const char *database_line(char *out, size_t out_size, const char *text)
-{
-    size_t n = 0;
-
-    for (; *text && n + 2 < out_size; text++) {
-        if (*text != '\n' && *text != '\t' && *text != '\r')
-            out[n++] = *text;
-        else if (n > 0 && out[n - 1] != ' ')
-            out[n++] = ' ';
-    }
-    while (n > 0 && (out[n - 1] == ' ' || out[n - 1] == '.'))
-        n--;
-    out[n] = 0;
-    return out;
-}
 
 /* --- the poll handle ---------------------------------------------------------------------------------------------- */
 
@@ -95,7 +38,7 @@ static void poll_close(struct database *db)
     db->poll = NULL;
 }
 
-static bool poll_start(struct database *db, int events, uv_poll_cb on_poll)
+bool database_watch(struct database *db, int events, uv_poll_cb on_poll)
 {
     int fd = PQsocket(db->pg);
 
@@ -117,7 +60,7 @@ static bool poll_start(struct database *db, int events, uv_poll_cb on_poll)
 
 /* --- the end of a connection -------------------------------------------------------------------------------------- */
 
-static void disconnect(struct database *db)
+void database_disconnect(struct database *db)
 {
     poll_close(db);
     PQclear(db->result);
@@ -136,12 +79,11 @@ static void disconnect(struct database *db)
 
 void database_close(struct database *db)
 {
-    disconnect(db);
+    database_disconnect(db);
     db->state = DATABASE_CLOSED;
 }
 
-static void lose(struct database *db, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void lose(struct database *db, const char *format, ...)
+void database_lose(struct database *db, const char *format, ...)
 {
     char reason[sizeof(db->reason)];
     va_list args;
@@ -150,7 +92,7 @@ static void lose(struct database *db, const char *format, ...)
     (void)vsnprintf(reason, sizeof(reason), format, args);
     va_end(args);
     (void)database_line(db->reason, sizeof(db->reason), reason);
-    disconnect(db);
+    database_disconnect(db);
     db->state = DATABASE_LOST;
     (void)uv_timer_start(&db->timer, on_timer, 0, 0);
 }
@@ -159,133 +101,16 @@ static void lose_by_libpq(struct database *db)
 {
     const char *message = db->parting[0] ? db->parting : PQerrorMessage(db->pg);
 
-    lose(db, "the connection to the database was lost: %s", message[0] ? message : "the server closed it");
+    database_lose(db, "the connection to the database was lost: %s", message[0] ? message : "the server closed it");
 }
 
-/* --- connecting --------------------------------------------------------------------------------------------------- */
-
-static void deadline_start(struct database *db, uint32_t ms)
+void database_deadline(struct database *db, uint32_t ms)
 {
     uv_update_time(db->loop);
     if (ms)
         (void)uv_timer_start(&db->timer, on_timer, ms, 0);
     else
         (void)uv_timer_stop(&db->timer);
-}
-
-static void address_failed(struct database *db, const char *why)
-{
-    char line[sizeof(db->reason)];
-
-    (void)database_line(line, sizeof(line), why);
-    disconnect(db);
-    (void)snprintf(db->reason, sizeof(db->reason), "cannot connect to the database: %.500s", line);
-    try_next(db);
-}
-
-/* Errors that come between statements are how a server says good-bye; warnings belong to what runs. */
-static void on_notice(void *data, const PGresult *notice)
-{
-    struct database *db = data;
-    const char *severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
-    const char *sqlstate = PQresultErrorField(notice, PG_DIAG_SQLSTATE);
-    const char *message = PQresultErrorField(notice, PG_DIAG_MESSAGE_PRIMARY);
-
-    if (severity && sqlstate && strcmp(severity, "WARNING") == 0)
-        (void)snprintf(db->warning, sizeof(db->warning), "%s", sqlstate);
-    if (severity && message && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0))
-        (void)snprintf(db->parting, sizeof(db->parting), "%s", message);
-}
-
-static void on_ready_poll(uv_poll_t *poll, int status, int events);
-static void on_connect_poll(uv_poll_t *poll, int status, int events);
-
-static void connected(struct database *db)
-{
-    (void)uv_timer_stop(&db->timer);
-    if (PQsetnonblocking(db->pg, 1) != 0 || !poll_start(db, UV_READABLE, on_ready_poll)) {
-        address_failed(db, "out of memory or file descriptors");
-        return;
-    }
-    db->state = DATABASE_READY;
-    db->callbacks.on_connected(db->data);
-}
-
-static void connect_step(struct database *db)
-{
-    PostgresPollingStatusType wants;
-
-    if (db->poll)
-        (void)uv_poll_stop(db->poll);
-    wants = PQconnectPoll(db->pg);
-    if (wants == PGRES_POLLING_OK)
-        connected(db);
-    else if (wants != PGRES_POLLING_READING && wants != PGRES_POLLING_WRITING)
-        address_failed(db, PQerrorMessage(db->pg));
-    else if (!poll_start(db, wants == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE, on_connect_poll))
-        address_failed(db, "out of memory or file descriptors");
-}
-
-static void on_connect_poll(uv_poll_t *poll, int status, int events)
-{
-    (void)status; /* libpq finds out by itself */
-    (void)events;
-    connect_step(poll->data);
-}
-
-static void address_try(struct database *db)
-{
-    const char *const *names, *const *values;
-
-    db->state = DATABASE_CONNECTING;
-    db->parting[0] = 0;
-    target_params(db->target, &names, &values);
-    db->pg = PQconnectStartParams(names, values, 0);
-    if (!db->pg || PQstatus(db->pg) == CONNECTION_BAD) {
-        address_failed(db, db->pg ? PQerrorMessage(db->pg) : "out of memory");
-        return;
-    }
-    (void)PQsetNoticeReceiver(db->pg, on_notice, db);
-    deadline_start(db, db->connect_ms);
-    /* As if PQconnectPoll had said so: libpq's documentation wants it. */
-    if (!poll_start(db, UV_WRITABLE, on_connect_poll))
-        address_failed(db, "out of memory or file descriptors");
-}
-
-/* Recursion is bounded by the number of addresses: it goes on only where one fails at once. */
-static void try_next(struct database *db)
-{
-    switch (target_next(db->target)) {
-    case TARGET_ADDRESS:
-        address_try(db);
-        return;
-    case TARGET_RESOLVING:
-        db->state = DATABASE_RESOLVING;
-        deadline_start(db, db->connect_ms);
-        return;
-    case TARGET_END:
-        if (db->reason[0])
-            lose(db, "%s", db->reason);
-        else
-            lose(db, "%s", target_error(db->target) ? target_error(db->target) : "the setting `database` names no host");
-        return;
-    }
-}
-
-static void on_resolved(void *data)
-{
-    struct database *db = data;
-
-    if (db->state == DATABASE_RESOLVING)
-        try_next(db);
-}
-
-void database_connect(struct database *db)
-{
-    assert(db->state == DATABASE_CLOSED);
-    db->reason[0] = 0;
-    target_rewind(db->target);
-    try_next(db);
 }
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
@@ -319,8 +144,8 @@ static void flush(struct database *db)
 
     if (left < 0)
         lose_by_libpq(db);
-    else if (!poll_start(db, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE, on_ready_poll))
-        lose(db, "the connection to the database was closed: out of memory or file descriptors");
+    else if (!database_watch(db, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE, database_on_ready))
+        database_lose(db, "the connection to the database was closed: out of memory or file descriptors");
 }
 
 static void first_send(struct database *db)
@@ -340,7 +165,7 @@ static void first_send(struct database *db)
         lose_by_libpq(db);
         return;
     }
-    deadline_start(db, db->deadline_ms);
+    database_deadline(db, db->deadline_ms);
     flush(db);
 }
 
@@ -437,7 +262,7 @@ static void results_read(struct database *db)
         lose_by_libpq(db);
 }
 
-static void on_ready_poll(uv_poll_t *poll, int status, int events)
+void database_on_ready(uv_poll_t *poll, int status, int events)
 {
     struct database *db = poll->data;
 
@@ -469,14 +294,14 @@ static void on_timer(uv_timer_t *timer)
         break;
     case DATABASE_RESOLVING:
         target_give_up(db->target);
-        try_next(db);
+        database_try_next(db);
         break;
     case DATABASE_CONNECTING:
         (void)snprintf(why, sizeof(why), "%.400s did not answer within %u ms", target_name(db->target), db->connect_ms);
-        address_failed(db, why);
+        database_address_failed(db, why);
         break;
     case DATABASE_READY:
-        lose(db, "the database did not answer within %u ms: the connection was closed", db->deadline_ms);
+        database_lose(db, "the database did not answer within %u ms: the connection was closed", db->deadline_ms);
         break;
     case DATABASE_CLOSED:
         break;
@@ -497,7 +322,7 @@ struct database *database_new(uv_loop_t *loop, const struct database_settings *s
     db->data = data;
     db->connect_ms = settings->connect_ms;
     db->deadline_ms = settings->deadline_ms;
-    db->target = target_new(loop, settings->conninfo, settings->application, on_resolved, db);
+    db->target = target_new(loop, settings->conninfo, settings->application, database_on_resolved, db);
     if (!db->target) {
         free(db);
         return NULL;
@@ -534,61 +359,4 @@ int32_t database_backend(const struct database *db)
 const char *database_warning(const struct database *db)
 {
     return db->warning;
-}
-
-/* --- results ------------------------------------------------------------------------------------------------------ */
-
-static const PGresult *pg_result(const struct database_result *result)
-{
-    return (const PGresult *)(const void *)result;
-}
-
-uint32_t database_result_rows(const struct database_result *result)
-{
-    return (uint32_t)PQntuples(pg_result(result));
-}
-
-uint32_t database_result_touched(const struct database_result *result)
-{
-    /* libpq takes it without const, and changes nothing. */
-    union {
-        const struct database_result *in;
-        PGresult *out;
-    } plain = {result};
-
-    return (uint32_t)strtoul(PQcmdTuples(plain.out), NULL, 10);
-}
-
-const void *database_result_value(const struct database_result *result, uint32_t row, unsigned column, uint32_t *ret_bytes_n)
-{
-    const PGresult *r = pg_result(result);
-
-    *ret_bytes_n = (uint32_t)PQgetlength(r, (int)row, (int)column);
-    if (*ret_bytes_n == 0 && PQgetisnull(r, (int)row, (int)column))
-        return NULL;
-    return PQgetvalue(r, (int)row, (int)column);
-}
-
-int64_t database_result_integer(const struct database_result *result, uint32_t row, unsigned column)
-{
-    uint32_t n;
-    const unsigned char *bytes = database_result_value(result, row, column, &n);
-    uint64_t value = 0;
-
-    if (!bytes)
-        return 0;
-    assert(n == 8 || n == 4 || n == 2 || n == 1);
-    for (uint32_t i = 0; i < n; i++)
-        value = value << 8 | bytes[i];
-    return n == 8 ? (int64_t)value : n == 4 ? (int32_t)(uint32_t)value : n == 2 ? (int16_t)(uint16_t)value : (int64_t)value;
-}
-
-size_t database_result_bytes(const struct database_result *result)
-{
-    return PQresultMemorySize(pg_result(result));
-}
-
-void database_result_free(struct database_result *result)
-{
-    PQclear((PGresult *)result);
 }
