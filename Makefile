@@ -154,7 +154,8 @@ define program_rule
 $(call program,$(1)): $(call objects,$(1)) $(2)
 	$$(link)
 endef
-$(foreach s,$(demo_src) $(tool_src) $(bench_src),$(eval $(call program_rule,$(s))))
+$(foreach s,$(demo_src) $(bench_src),$(eval $(call program_rule,$(s))))
+$(foreach s,$(tool_src),$(eval $(call program_rule,$(s),$(B)/libtests.a)))
 
 # The real core with one rule of it broken: every line of tests/sim/mutants names a mutant and the check that must catch it.
 build/mutant-%/sim: $(sim_src) $(core_src) $(wildcard tests/sim/*.h relay/core/*.h) $(B)/flags
@@ -187,7 +188,10 @@ $(foreach s,$(fuzz_src),$(eval $(call fuzz_rule,$(s))))
 
 # --- tests ------------------------------------------------------------------------------------------------------------
 
-run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit)
+planted  := $(B)/planted-tests
+scripts  := $(wildcard tests/layers_test.sh tests/style_test.sh) $(if $(main_src),$(if $(wildcard README.md),$(wildcard tests/settings.sh)))
+run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) 'tests/harness_test.sh $(planted)' $(scripts)
+for_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) $(planted) $(relay)
 run_sim  := $(sim) $(if $(mutants),$(wildcard tests/sim/mutants.sh))
 run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
 run_e2e  := $(if $(filter crash,$(suites)),$(B)/test-crash)
@@ -197,7 +201,7 @@ export OUTBOX_RELAY_BINARY ?= $(CURDIR)/$(B)/outbox-relay
 test: all $(tools) $(programs) $(for_sim) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
 	@tests/totals.sh $(run_unit) $(run_sim) $(run_edge) $(run_e2e)
 
-test-unit: $(run_unit) ## the modules, without any service
+test-unit: $(for_unit) ## the modules, without any service
 	@tests/totals.sh $(run_unit)
 
 test-sim: $(for_sim) ## the real core in simulated time, and its mutants

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
-# Run the given test programs one after the other; the last line is the sum of their closing lines, `N passed, N failed`. A program that
-# ran nothing, failed without saying so, or has no closing line counts as one failure more.
+# Run the given test programs one after the other, each an argument that may itself have arguments; the last line is the sum of their
+# closing lines, `N passed, N failed`. A program that ran nothing, failed without saying so, or has no closing line is one failure more.
 set -u
 passed=0 failed=0 wrong=0
 lines=$(mktemp) && status=$(mktemp) || exit 1
 trap 'rm -f "$lines" "$status"' EXIT
 trap 'exit 130' INT TERM
 for suite; do
-    echo "== $(basename "$suite")"
-    { "$suite"; echo $? >"$status"; } | tee "$lines"
+    echo "== $suite"
+    # shellcheck disable=SC2086
+    { $suite; echo $? >"$status"; } | tee "$lines"
     code=$(cat "$status")
     last=$(tail -n 1 "$lines")
     if ! expr "$last" : '[0-9][0-9]* passed, [0-9][0-9]* failed$' >/dev/null; then

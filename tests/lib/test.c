@@ -162,7 +162,7 @@ static void failure_show(const struct test *t, int status, unsigned seconds)
     else if (WIFSIGNALED(status))
         printf("FAILED %s (%s): %s\n", t->name, t->file, strsignal(WTERMSIG(status)));
     else
-        printf("FAILED %s (%s)\n", t->name, t->file);
+        printf("FAILED %s (%s): status %d\n", t->name, t->file, WEXITSTATUS(status));
     folder_show_output(stdout);
     folder_show_logs(stdout);
 }
@@ -231,7 +231,7 @@ static int tests_run(char **names)
     return failed == 0 && passed > 0 ? 0 : 1;
 }
 
-int main(int argc, char **argv)
+int test_main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--list") == 0) {
         for (const struct test *t = first; t != NULL; t = t->next)

@@ -26,6 +26,7 @@ struct test {
     struct test *next;
 };
 
+int test_main(int argc, char **argv); /* all of it; what main calls */
 void test_register(struct test *t);
 _Noreturn void test_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void test_check_eq(const char *file, int line, const char *what, int64_t got, int64_t wanted);
