@@ -9,7 +9,8 @@
 
 void relay_start_over(struct relay *r, uint64_t now_ms, bool lease_was_lost)
 {
-    relay_note(r, (struct relay_told){.note = lease_was_lost ? RELAY_NOTE_LEASE_LOST : RELAY_NOTE_START_OVER});
+    if (r->lease.held)
+        relay_note(r, (struct relay_told){.note = lease_was_lost ? RELAY_NOTE_LEASE_LOST : RELAY_NOTE_START_OVER});
     window_start_over(relay_window(r));
     gaps_reset(relay_gaps_of(r), 0);
     behind_reset(relay_behind_of(r));
