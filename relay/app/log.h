@@ -7,6 +7,7 @@
 #define RELAY_APP_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct log;
@@ -23,8 +24,18 @@ struct log_field {
     const char *text; /* NULL: `number` counts */
     int64_t number;
 };
-#define LOG_TEXT(field_name, value)   ((struct log_field){.name = (field_name), .text = (value) != NULL ? (value) : ""})
-#define LOG_NUMBER(field_name, value) ((struct log_field){.name = (field_name), .number = (int64_t)(value)})
+/* For the lists of LOG(). Borrows both; a text that is NULL is written as an empty one. */
+static inline struct log_field log_text(const char *name, const char *text)
+{
+    return (struct log_field){.name = name, .text = text != NULL ? text : ""};
+}
+
+static inline struct log_field log_number(const char *name, int64_t number)
+{
+    return (struct log_field){.name = name, .number = number};
+}
+#define LOG_TEXT(field_name, value)   log_text((field_name), (value))
+#define LOG_NUMBER(field_name, value) log_number((field_name), (int64_t)(value))
 
 /* `fd` is kept, not closed; its writes are made non-blocking without changing the open file that other processes share. Copies `name`.
  * A line is at most 4096 bytes. The process ignores SIGPIPE from now on: a reader that went away costs lines, not the relay. NULL: out of

@@ -15,7 +15,33 @@ struct refusal {
     const char *sentence;
 };
 
-TEST(config_refused_in_the_file)
+/* settings_bad writes the first path as FILE; a sentence may hold it twice. */
+static char *paths_replaced(const char *sentence)
+{
+    char *text = strdup(sentence), *path;
+    size_t path_n = strlen(settings_path());
+
+    while ((path = strstr(text, settings_path())) != NULL) {
+        memcpy(path, "FILE", 4);
+        memmove(path + 4, path + path_n, strlen(path + path_n) + 1);
+    }
+    return text;
+}
+
+/* Each line, as the second of a file that is right otherwise. */
+static void check_lines(const struct refusal *cases, size_t cases_n)
+{
+    char file[400], *sentence;
+
+    for (size_t i = 0; i < cases_n; i++) {
+        snprintf(file, sizeof file, HEAD "%s\n", cases[i].text);
+        sentence = paths_replaced(settings_bad(file, NULL, NULL));
+        CHECK_STR(sentence, cases[i].sentence);
+        free(sentence);
+    }
+}
+
+TEST(config_refused_names)
 {
     static const struct refusal cases[] = {
         {"pol_min_ms = 1", "FILE:2: pol_min_ms is not a setting; did you mean poll_min_ms?"},
@@ -25,6 +51,14 @@ TEST(config_refused_in_the_file)
         {"wibble = 1", "FILE:2: wibble is not a setting; see outbox-relay --help"},
         {"poll_min_ms_file = /x", "FILE:2: poll_min_ms_file is not a setting; see outbox-relay --help"},
         {"kafka. = 1", "FILE:2: kafka. is not a setting; see outbox-relay --help"},
+    };
+
+    check_lines(cases, sizeof cases / sizeof cases[0]);
+}
+
+TEST(config_refused_values)
+{
+    static const struct refusal cases[] = {
         {"poll_min_ms = 1s", "FILE:2: poll_min_ms must be a whole number from 1 to 60000 (milliseconds), not \"1s\""},
         {"poll_min_ms = -1", "FILE:2: poll_min_ms must be a whole number from 1 to 60000 (milliseconds), not \"-1\""},
         {"poll_min_ms = 0", "FILE:2: poll_min_ms must be a whole number from 1 to 60000 (milliseconds), not \"0\""},
@@ -32,6 +66,8 @@ TEST(config_refused_in_the_file)
         {"lease_ttl_ms = 999", "FILE:2: lease_ttl_ms must be a whole number from 1000 to 3600000 (milliseconds), not \"999\""},
         {"fetch_rows = 99999999999999999999",
          "FILE:2: fetch_rows must be a whole number from 1 to 100000 (rows), not \"99999999999999999999\""},
+        {"poll_min_ms = 18446744073709551617",
+         "FILE:2: poll_min_ms must be a whole number from 1 to 60000 (milliseconds), not \"18446744073709551617\""},
         {"window_bytes = 64Mib", "FILE:2: window_bytes has a unit that is not known in \"64Mib\"; use B, kB, MB, GB, KiB, MiB or GiB"},
         {"window_bytes = 1", "FILE:2: window_bytes must be from 65536 to 68719476736 bytes, as in 64MiB or 8MB, not \"1\""},
         {"window_bytes = 18446744073709551615GiB",
@@ -51,6 +87,14 @@ TEST(config_refused_in_the_file)
         {"listen = 9464", "FILE:2: listen must be an address and a port, as in 127.0.0.1:9464, [::1]:9464 or :9464"},
         {"listen = ::1:9464", "FILE:2: listen must be an address and a port, as in 127.0.0.1:9464, [::1]:9464 or :9464"},
         {"listen = h:65536", "FILE:2: listen must be an address and a port, as in 127.0.0.1:9464, [::1]:9464 or :9464"},
+    };
+
+    check_lines(cases, sizeof cases / sizeof cases[0]);
+}
+
+TEST(config_refused_lines)
+{
+    static const struct refusal cases[] = {
         {"[relay]", "FILE:2: sections are not known; leave this line out"},
         {"[relay=1]", "FILE:2: sections are not known; leave this line out"},
         {"poll_min_ms 1", "FILE:2: there is no '=' in this line; write name = value"},
@@ -59,31 +103,33 @@ TEST(config_refused_in_the_file)
         {"= 1", "FILE:2: what is left of the '=' is not the name of a setting; write name = value"},
         {"kafka.bootstrap.servers = i:1",
          "FILE:2: kafka.bootstrap.servers was set before, at FILE:1: kafka.bootstrap.servers; leave one of them out"},
+    };
+
+    check_lines(cases, sizeof cases / sizeof cases[0]);
+}
+
+TEST(config_refused_together)
+{
+    static const struct refusal cases[] = {
         {"poll_min_ms = 51", "FILE:2: poll_min_ms, 51, must not be above poll_max_ms, 50; lower it or raise poll_max_ms"},
         {"window_rows = 100", "FILE:2: window_rows, 100, must not be below fetch_rows, 2000; raise it or lower fetch_rows"},
         {"backoff_max_ms = 99", "FILE:2: backoff_max_ms, 99, must not be below backoff_min_ms, 100; raise it or lower backoff_min_ms"},
+    };
+
+    check_lines(cases, sizeof cases / sizeof cases[0]);
+}
+
+TEST(config_refused_files)
+{
+    static const struct refusal cases[] = {
         {"kafka.sasl.password_file = /nowhere/x",
          "FILE:2: kafka.sasl.password_file: cannot read \"/nowhere/x\": No such file or directory"},
         {"database_file = /", "FILE:2: database_file: cannot read \"/\": Is a directory"},
         {"database_file = /dev/null", "FILE:2: database_file: the file \"/dev/null\" is empty; write the value into it, as text"},
         {"database_file = /dev/zero", "FILE:2: database_file: \"/dev/zero\" is larger than 1048576 bytes; is it the right file?"},
     };
-    char file[400];
 
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const char *sentence;
-        char *again;
-        snprintf(file, sizeof file, HEAD "%s\n", cases[i].text);
-        sentence = settings_bad(file, NULL, NULL);
-        again = strdup(sentence);
-        /* settings_bad writes the first path as FILE; a sentence may hold it twice. */
-        for (char *path = strstr(again, settings_path()); path != NULL; path = strstr(again, settings_path())) {
-            memcpy(path, "FILE", 4);
-            memmove(path + 4, path + strlen(settings_path()), strlen(path + strlen(settings_path())) + 1);
-        }
-        CHECK_STR(again, cases[i].sentence);
-        free(again);
-    }
+    check_lines(cases, sizeof cases / sizeof cases[0]);
 }
 
 TEST(config_refused_flags)
@@ -220,6 +266,7 @@ TEST(config_secrets_are_never_shown)
         "kafka.security.protocol = sasl_ssl\nkafka.sasl.mechanisms = PLAIN\nkafka.sasl.password = " SECRET "\nmark = x",
         "kafka.sasl.oauthbearer.client.secret = " SECRET "\nkafka.sasl.oauthbearer.method = " SECRET,
         "kafka.enable.sasl.oauthbearer.unsecure.jwt = " SECRET "\nkafka.sasl.password = " SECRET,
+        "kafka.sasl.password = " SECRET "\nkafka.security.protocol = " SECRET,
         "databse = host=h password=" SECRET,
         "database = host=h password=" SECRET "\ndatabase = host=h password=" SECRET,
         "database = host=h password=" SECRET "\nlisten = postgres://u:" SECRET "@h/d",

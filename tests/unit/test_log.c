@@ -213,21 +213,51 @@ TEST(log_full_socket)
     log_free(l);
 }
 
+/* Is all of `text` lines of the filling below, whole ones, or of what was dropped? */
+static void check_whole_lines(char *text)
+{
+    char *line, *next;
+    unsigned told = 0;
+
+    for (line = text; *line != '\0'; line = next) {
+        next = strstr(line, "\r\n");
+        CHECK(next != NULL);
+        *next = '\0';
+        next += 2;
+        CHECK(strncmp(line, "ts=", 3) == 0 && strstr(line + 3, "ts=") == NULL);
+        told += strstr(line, " event=\"log lines dropped\" name=default lines=") != NULL;
+        CHECK(strstr(line, " level=warning ") != NULL || strcmp(line + strlen(line) - 6, " end=1") == 0);
+    }
+    CHECK(told > 0);
+}
+
+/* A terminal takes a line in part. Nothing of it may be lost or come twice. */
 TEST(log_full_terminal)
 {
-    int master = posix_openpt(O_RDWR | O_NOCTTY), slave;
+    static char all[4 << 20], padding[3900];
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK), slave;
     struct log *l;
+    ssize_t n;
+    size_t all_n = 0;
 
     CHECK(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
     slave = open(ptsname(master), O_RDWR | O_NOCTTY);
     CHECK(slave >= 0);
     l = log_new(slave, LOG_LEVEL_INFO, "default");
-    for (unsigned lines = 0; log_lines_dropped(l) < 10; lines++) {
-        CHECK(lines < 100000);
-        LOG(l, LOG_LEVEL_INFO, "fill", LOG_NUMBER("n", 1));
+    memset(padding, 'x', sizeof padding - 1);
+    for (unsigned i = 0; log_lines_dropped(l) < 1000; i++) {
+        CHECK(i < 100000);
+        LOG(l, LOG_LEVEL_INFO, "fill", LOG_TEXT("text", padding), LOG_NUMBER("end", 1));
+        /* Read in steps that are smaller than a line, once it is full. */
+        n = log_lines_dropped(l) > 0 ? read(master, all + all_n, 50) : 0;
+        all_n += n > 0 ? (size_t)n : 0;
     }
     CHECK_EQ(fcntl(slave, F_GETFL) & O_NONBLOCK, 0);
+    while ((n = read(master, all + all_n, sizeof all - 1 - all_n)) > 0)
+        all_n += (size_t)n;
     log_free(l);
+    strcpy(all + all_n, read_now(master));
+    check_whole_lines(all);
 }
 
 TEST(log_closed_pipe)
