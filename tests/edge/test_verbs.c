@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* `migrate` and `check` against a real PostgreSQL and the mock cluster: what they say, and that no secret is in it. */
+#include "relay/app/verbs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "relay/app/broker.h"
+#include "tests/lib/services.h"
+#include "tests/lib/test.h"
+
+#define SECRET "hunter2hunter2"
+
+static struct config config_of(const char *verb, const char *more, const char *database, const char *bootstrap)
+{
+    char database_flag[600], bootstrap_flag[200], error[1024];
+    char program[] = "outbox-relay", words[2][20], password[] = "--kafka.sasl.password=" SECRET;
+    char *argv[] = {program, words[0], database_flag, bootstrap_flag, password, more != NULL ? words[1] : NULL, NULL};
+    char *nothing[] = {NULL};
+    struct config c;
+
+    snprintf(words[0], sizeof words[0], "%s", verb);
+    snprintf(words[1], sizeof words[1], "%s", more != NULL ? more : "");
+    snprintf(database_flag, sizeof database_flag, "--database=%s", database);
+    snprintf(bootstrap_flag, sizeof bootstrap_flag, "--kafka.bootstrap.servers=%s", bootstrap);
+    if (!config_read(&c, more != NULL ? 6 : 5, argv, nothing, error, sizeof error))
+        test_fail(__FILE__, __LINE__, "%s", error);
+    return c;
+}
+
+/* Run a verb; what it wrote to both, lent until the next call. */
+static const char *said(int (*verb)(const struct config *c, FILE *out, FILE *err), struct config c, int *ret_status)
+{
+    static char *text;
+    size_t text_n;
+    FILE *to;
+
+    free(text);
+    to = open_memstream(&text, &text_n);
+    CHECK(to != NULL);
+    *ret_status = verb(&c, to, to);
+    CHECK(fclose(to) == 0);
+    config_reset(&c);
+    if (strstr(text, SECRET) != NULL)
+        test_fail(__FILE__, __LINE__, "a secret is shown: %s", text);
+    return text;
+}
+
+TEST_WITHIN(verbs_against_nothing, 60)
+{
+    static const char database[] = "host=127.0.0.1 port=1 user=u password=" SECRET;
+    int status;
+    const char *text = said(verbs_check, config_of("check", NULL, database, "127.0.0.1:1"), &status);
+
+    CHECK_EQ(status, 1);
+    CHECK(strncmp(text, "fine the settings are in order\nbad  ", 36) == 0);
+    CHECK(strstr(text, "\nbad  no Kafka broker answers") != NULL);
+    CHECK(strstr(text, "\noutbox-relay: 2 findings\n") != NULL);
+
+    text = said(verbs_migrate, config_of("migrate", NULL, "postgres://u:" SECRET "@127.0.0.1:1/d", "127.0.0.1:1"), &status);
+    CHECK_EQ(status, 1);
+    CHECK(strncmp(text, "outbox-relay: ", 14) == 0);
+    CHECK(strchr(text, '\n') == text + strlen(text) - 1);
+}
+
+/* A conninfo that libpq cannot read repeats its parts in libpq's own message. */
+TEST_WITHIN(verbs_with_a_broken_conninfo, 60)
+{
+    static const char *const databases[] = {
+        "host=h password=" SECRET "' x",       "host=h password '" SECRET "'", "host=h pasword=" SECRET,
+        "postgres://u:" SECRET "@h:port/d",    "postgres://u:" SECRET "@[h/d", "postgres://u:" SECRET "%zz@h/d",
+        "postgres://u:p@h/d?passwort=" SECRET,
+    };
+    int status;
+
+    for (size_t i = 0; i < sizeof databases / sizeof databases[0]; i++) {
+        (void)said(verbs_migrate, config_of("migrate", NULL, databases[i], "127.0.0.1:1"), &status);
+        CHECK_EQ(status, 1);
+    }
+}
+
+TEST_WITHIN(verbs_migrate_and_check, 120)
+{
+    struct postgres p = postgres_start(NULL);
+    struct mock m = mock_start(1);
+    int status;
+    const char *text;
+
+    text = said(verbs_check, config_of("check", NULL, p.conninfo, m.bootstrap), &status);
+    CHECK_EQ(status, 1);
+    CHECK(strstr(text, "\nbad  ") != NULL);
+
+    text = said(verbs_migrate, config_of("migrate", "--dry-run", p.conninfo, m.bootstrap), &status);
+    CHECK_EQ(status, 0);
+    CHECK(strstr(text, "CREATE TABLE") != NULL);
+    text = said(verbs_check, config_of("check", NULL, p.conninfo, m.bootstrap), &status);
+    CHECK_EQ(status, 1);
+
+    for (int i = 0; i < 2; i++) {
+        text = said(verbs_migrate, config_of("migrate", NULL, p.conninfo, m.bootstrap), &status);
+        if (status != 0)
+            test_fail(__FILE__, __LINE__, "%s", text);
+    }
+    text = said(verbs_check, config_of("check", NULL, p.conninfo, m.bootstrap), &status);
+    if (status != 0 || strstr(text, "bad ") != NULL)
+        test_fail(__FILE__, __LINE__, "%s", text);
+    CHECK(strstr(text, "\nfine a Kafka broker answers\n") != NULL);
+    mock_stop(&m);
+    postgres_stop(&p);
+}
+
+/* An address that swallows everything: no answer and no error. */
+TEST_WITHIN(verbs_broker_that_is_silent, 60)
+{
+    struct config c = config_of("check", NULL, "", "192.0.2.1:9092");
+    char sentence[600] = "";
+    uint64_t began_ms = test_now_ms();
+
+    CHECK(!broker_answers(&c, 500, sentence, sizeof sentence));
+    CHECK(strncmp(sentence, "no Kafka broker answers", 23) == 0);
+    CHECK(test_now_ms() - began_ms < 20000);
+    config_reset(&c);
+}
