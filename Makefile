@@ -75,13 +75,25 @@ mutant_sims := $(foreach m,$(mutants),build/mutant-$(m)/sim)
 fuzzers  := $(foreach f,$(fuzz_src),build/fuzz/$(subst _,-,$(basename $(notdir $(f)))))
 formatted := $(sort $(shell find relay producer-demo tests -name '*.[ch]' 2>/dev/null))
 
+# What `make test` runs, and what it needs for it. An argument of tests/totals.sh each.
+planted  := $(B)/planted-tests
+scripts  := $(wildcard tests/layers_test.sh tests/style_test.sh) $(if $(main_src),$(if $(wildcard README.md),$(wildcard tests/settings.sh)))
+run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) 'tests/harness_test.sh $(planted)' $(scripts)
+for_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) $(planted) $(relay)
+run_sim  := $(sim) $(if $(mutants),$(wildcard tests/sim/mutants.sh))
+run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
+run_e2e  := $(if $(filter crash,$(suites)),$(B)/test-crash)
+for_sim  := $(sim) $(mutant_sims)
+
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all help test test-unit test-sim test-edge test-e2e check demo bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-edge test-e2e check demo bench layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
+
+everything: all $(tools) $(programs) $(for_sim) $(benches) ## all, and the programs of tests and benchmarks, without running them
 
 help: ## this list
 	@echo 'make [TARGET] [SAN=address,undefined|thread] [FAULTS=1] [WERROR=1] [V=1] [CC=...] [CFLAGS=...] [PREFIX=...] [DESTDIR=...]'
@@ -157,11 +169,16 @@ endef
 $(foreach s,$(demo_src) $(bench_src),$(eval $(call program_rule,$(s))))
 $(foreach s,$(tool_src),$(eval $(call program_rule,$(s),$(B)/libtests.a)))
 
-# The real core with one rule of it broken: every line of tests/sim/mutants names a mutant and the check that must catch it.
-build/mutant-%/sim: $(sim_src) $(core_src) $(wildcard tests/sim/*.h relay/core/*.h) $(B)/flags
+# The real core with one rule of it broken: every line of tests/sim/mutants names a mutant and the check that must catch it. Only files
+# that know the mutant are compiled anew; they may warn about what it left unused.
+mutable := $(sim_src) $(core_src)
+build/mutant-%/sim: $(call objects,$(mutable)) $(wildcard tests/sim/*.h relay/core/*.h)
 	@mkdir -p $(@D)
 	@echo '  MUTANT $*'
-	$(Q)$(CC) $(c_flags) -DMUTANT_$* $(filter %.c,$^) $(ld_flags) -o $@
+	$(Q)if grep -qw MUTANT_$* $(filter %.h,$^); then changed='$(mutable)' same=; \
+	else changed=$$(grep -lw MUTANT_$* $(mutable)) same=$$(grep -Lw MUTANT_$* $(mutable) | sed 's|^|$(B)/obj/|; s|c$$|o|'); fi; \
+	[ -n "$$changed" ] || { echo 'No file knows MUTANT_$*.'; exit 1; }; \
+	$(CC) $(c_flags) -w -DMUTANT_$* $$changed $$same $(ld_flags) -o $@
 
 # libFuzzer; each fuzzer may use every module of the relay.
 fuzz_cc := clang -std=c17 -D_GNU_SOURCE -I. -Ibuild/fuzz -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -188,14 +205,6 @@ $(foreach s,$(fuzz_src),$(eval $(call fuzz_rule,$(s))))
 
 # --- tests ------------------------------------------------------------------------------------------------------------
 
-planted  := $(B)/planted-tests
-scripts  := $(wildcard tests/layers_test.sh tests/style_test.sh) $(if $(main_src),$(if $(wildcard README.md),$(wildcard tests/settings.sh)))
-run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) 'tests/harness_test.sh $(planted)' $(scripts)
-for_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) $(planted) $(relay)
-run_sim  := $(sim) $(if $(mutants),$(wildcard tests/sim/mutants.sh))
-run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
-run_e2e  := $(if $(filter crash,$(suites)),$(B)/test-crash)
-for_sim  := $(sim) $(mutant_sims)
 export OUTBOX_RELAY_BINARY ?= $(CURDIR)/$(B)/outbox-relay
 
 test: all $(tools) $(programs) $(for_sim) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
