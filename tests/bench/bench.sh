@@ -12,6 +12,7 @@
 #   ONLY=relay,textbook-1000,textbook-100,contender,...       who runs
 #   RELAY_ARGS="--name value"   more arguments for the relay
 #   RETRIES=2                   how often a run is repeated when more than 5 % of the machine's time was used by others
+#   RUN_SECONDS=600             a run that takes longer has failed
 #   SECONDS=60 RATE=1000 WRITERS=4 IDLE_SECONDS=20            latency and idle
 #   CONTENDER="PROGRAM ARGUMENT...; PROGRAM ARGUMENT..."      other programs that drain a table, in shell syntax; the second one is
 #       called contender-2, and so on. Each gets after its own arguments: bootstrap=HOST:PORT ci=CONNINFO table=NAME n=ROWS topic=orders
@@ -31,7 +32,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$PWD/${BUILD:-build/release}
 relay=${RELAY:-$build/outbox-relay}
-rows=${ROWS:-1000000} reps=${REPS:-3} retries=${RETRIES:-2} unaccounted_max=5
+rows=${ROWS:-1000000} reps=${REPS:-3} retries=${RETRIES:-2} unaccounted_max=5 run_seconds=${RUN_SECONDS:-600}
 partitions=12 topic=orders
 services=() follower=
 
@@ -174,7 +175,8 @@ drain_once() # NAME REPETITION
     "$build/topic" fresh "$bootstrap" $topic $partitions || exit 2
     command_make "$name"
     wal=$(sql bench 'SELECT pg_current_wal_insert_lsn()')
-    figures=$("$build/measure" run "$folder/output" "$postmaster" "$broker" "${command[@]}") || exit 2
+    figures=$("$build/measure" run "$folder/output" "$postmaster" "$broker" /usr/bin/timeout --foreground "$run_seconds" "${command[@]}") || exit 2
+    [[ "$figures" != *status=124 ]] || fail "$name was not done after $run_seconds s: $(tail -3 "$folder/output")"
     [[ "$figures" == *status=0 ]] || fail "$name ended with ${figures##* }: $(tail -3 "$folder/output")"
     wal=$(sql bench "SELECT pg_current_wal_insert_lsn() - '$wal'")
     unmarked=$(sql bench "SELECT count(*) FROM $table WHERE sent_at IS NULL")
