@@ -74,6 +74,7 @@ void database_disconnect(struct database *db)
         db->first = db->first->next;
     }
     db->last = NULL;
+    db->sent = false;
     (void)uv_timer_stop(&db->timer);
 }
 
@@ -153,6 +154,7 @@ static void first_send(struct database *db)
     const struct database_request *r = db->first;
     int sent;
 
+    db->sent = true;
     db->warning[0] = 0;
     db->preparing = r->statement->name && !statement_prepared(db, r->statement);
     if (db->preparing)
@@ -184,7 +186,7 @@ void database_send(struct database *db, struct database_request *request)
     else
         db->first = request;
     db->last = request;
-    if (db->first == request)
+    if (!db->sent)
         first_send(db);
 }
 
@@ -200,6 +202,7 @@ static void first_answer(struct database *db, PGresult *result)
     if (!db->first)
         db->last = NULL;
     r->busy = false;
+    db->sent = false;
     (void)uv_timer_stop(&db->timer);
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY) {
         r->done(r->data, (struct database_result *)result, NULL);
@@ -226,7 +229,7 @@ static void first_complete(struct database *db)
         return;
     }
     first_answer(db, result);
-    if (db->connection == connection && db->state == DATABASE_READY && db->first)
+    if (db->connection == connection && db->state == DATABASE_READY && db->first && !db->sent)
         first_send(db);
 }
 

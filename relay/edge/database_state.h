@@ -32,7 +32,8 @@ struct database {
     uv_timer_t timer;                      /* the deadline of what goes on, or the next turn of the loop when LOST */
     unsigned handles;                      /* on the loop and not closed yet */
     struct database_request *first, *last; /* not answered; the first one runs */
-    bool preparing;                        /* the first one's statement */
+    bool sent;                             /* the first one; what follows waits */
+    bool preparing;                        /* its statement */
     PGresult *result;                      /* of the first one, while more may come */
     const struct database_statement *prepared[DATABASE_STATEMENTS_MAX];
     unsigned prepared_n;
