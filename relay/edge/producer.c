@@ -59,7 +59,7 @@ struct producer {
     unsigned ending_n; /* sessions whose clients are being destroyed */
 
     struct reach reach;
-    bool doubt; /* a broker is asked until one answers */
+    bool doubt; /* a broker is to be asked */
 
     unsigned parts; /* of ours on the loop, while it is being freed */
     bool freed;
@@ -77,8 +77,10 @@ static void tell_reach(struct producer *p, bool changed, const char *reason)
 
 static void reached(struct producer *p)
 {
-    tell_reach(p, reach_answered(&p->reach, uv_now(p->loop)), "a Kafka broker answers");
+    tell_reach(p, reach_answered(&p->reach), "a Kafka broker answers");
 }
+
+static void probe(struct producer *p);
 
 static void on_probed(void *data, rd_kafka_resp_err_t error)
 {
@@ -86,21 +88,27 @@ static void on_probed(void *data, rd_kafka_resp_err_t error)
     char reason[500];
 
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        p->doubt = true; /* asked again with the next tick */
         tell_reach(p, reach_silent(&p->reach, uv_now(p->loop), error, reason, sizeof reason), reason);
         return;
     }
-    p->doubt = false;
     reached(p);
+    if (p->doubt)
+        probe(p);
 }
 
-/* Ask for metadata, until an answer comes. */
+static void probe(struct producer *p)
+{
+    if ((p->state == OPEN || p->state == BROKEN) && session_probe(p->session, on_probed, p))
+        p->doubt = false;
+}
+
+/* Ask a broker for the metadata of all topics in use, until an answer to a question that was asked after this comes. */
 static void doubt(struct producer *p)
 {
-    if (!p->doubt)
-        reach_doubt(&p->reach, uv_now(p->loop));
+    reach_doubt(&p->reach, uv_now(p->loop));
     p->doubt = true;
-    if (p->state == OPEN || p->state == BROKEN)
-        session_probe(p->session, on_probed, p);
+    probe(p);
 }
 
 static void on_learned(void *data, const struct learned *learned)
@@ -238,6 +246,7 @@ static bool take_events(struct producer *p)
 
 /* --- the end of a session ----------------------------------------------------------------------------------------- */
 
+static void on_more(uv_idle_t *more);
 static void free_part(void *data);
 
 static void tell_closed(struct producer *p)
@@ -279,12 +288,10 @@ void producer_close(struct producer *p)
     p->state = CLOSING;
     purge(p);
     /* Not from here: no callback comes before this returns. */
-    (void)uv_idle_start(&p->more, p->more.idle_cb);
+    (void)uv_idle_start(&p->more, on_more);
 }
 
 /* --- the loop ----------------------------------------------------------------------------------------------------- */
-
-static void on_more(uv_idle_t *more);
 
 static void drain(struct producer *p)
 {
@@ -320,7 +327,7 @@ static void on_tick(uv_timer_t *tick)
         purge(p);
     drain(p);
     if (p->doubt)
-        doubt(p);
+        probe(p);
     /* One client that hangs in the resolver is waited for no longer, so that a new session can be opened; a second one is. */
     if (p->state == ENDING && p->ending_n == 1 && uv_now(p->loop) - p->ending_since_ms >= END_MS)
         tell_closed(p);
@@ -340,7 +347,6 @@ bool producer_open(struct producer *p, uint64_t batch_bytes, char *error, size_t
     if (p->session == NULL)
         return false;
     p->state = OPEN;
-    p->doubt = false;
     doubt(p); /* so that an outage is seen without a row to publish */
     return true;
 }
@@ -360,6 +366,7 @@ enum relay_fault producer_publish(struct producer *p, const struct producer_reco
     rd_kafka_topic_t *topic;
     rd_kafka_resp_err_t error;
     uint32_t limit;
+    bool is_new;
 
     assert(p->state != CLOSED && record->topic < p->topics_max && record->partition >= 0);
     limit = p->limits[record->topic];
@@ -367,9 +374,11 @@ enum relay_fault producer_publish(struct producer *p, const struct producer_reco
         return not_handed(p, RD_KAFKA_RESP_ERR__STATE, ret_code);
     if (limit > 0 && record_batch_bytes(record) > limit)
         return not_handed(p, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE, ret_code);
-    topic = session_topic(p->session, record->topic, record->topic_name);
+    topic = session_topic(p->session, record->topic, record->topic_name, &is_new);
     if (topic == NULL)
         return not_handed(p, RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION, ret_code);
+    if (is_new)
+        doubt(p); /* librdkafka asks by itself, but if it has no broker yet, again after a second only */
     error = record_hand(session_client(p->session), topic, record);
     if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
         return not_handed(p, error, ret_code);

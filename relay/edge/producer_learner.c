@@ -131,11 +131,23 @@ static void read_metadata(struct question *q, const struct rd_kafka_metadata *me
         producer_fault_topic_sentence(learned->error, q->name, learned->reason, sizeof learned->reason);
 }
 
-/* Returns false if no broker answers: then the other topics need not be asked for. */
-static bool ask_metadata(rd_kafka_t *client, struct question *q)
+/* A broker to ask for more: the controller, which is alive, or any (the mock cluster names a controller that does not exist). */
+static int32_t choose_broker(rd_kafka_t *client, const struct rd_kafka_metadata *metadata)
+{
+    int32_t controller = rd_kafka_controllerid(client, 0);
+
+    for (int i = 0; i < metadata->broker_cnt; i++)
+        if (metadata->brokers[i].id == controller)
+            return controller;
+    return metadata->broker_cnt > 0 ? metadata->brokers[0].id : -1;
+}
+
+/* Returns false if no broker answers: then the other topics need not be asked for. `ret_broker` becomes the one to ask for more. */
+static bool ask_metadata(rd_kafka_t *client, struct question *q, int32_t *ret_broker)
 {
     const struct rd_kafka_metadata *metadata = NULL;
-    rd_kafka_topic_t *topic = rd_kafka_topic_new(client, q->name, NULL);
+    /* A name that librdkafka does not take, or takes here and refuses later. */
+    rd_kafka_topic_t *topic = q->name[0] != '\0' ? rd_kafka_topic_new(client, q->name, NULL) : NULL;
     rd_kafka_resp_err_t error;
 
     if (topic == NULL) {
@@ -147,6 +159,7 @@ static bool ask_metadata(rd_kafka_t *client, struct question *q)
     rd_kafka_topic_destroy(topic);
     if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
         read_metadata(q, metadata);
+        *ret_broker = choose_broker(client, metadata);
         rd_kafka_metadata_destroy(metadata);
         return true;
     }
@@ -184,7 +197,7 @@ static void read_configs(struct question *asked, rd_kafka_event_t *event)
 }
 
 /* A broker that does not allow or know the question is no error: the limit is not known then. */
-static void ask_configs(rd_kafka_t *client, struct question *asked)
+static void ask_configs(rd_kafka_t *client, struct question *asked, int32_t broker)
 {
     rd_kafka_ConfigResource_t *resources[TOPICS_AT_ONCE];
     size_t resources_n = 0;
@@ -200,6 +213,8 @@ static void ask_configs(rd_kafka_t *client, struct question *asked)
     queue = rd_kafka_queue_new(client);
     options = rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
     (void)rd_kafka_AdminOptions_set_request_timeout(options, CONFIGS_MS, NULL, 0);
+    if (broker >= 0)
+        (void)rd_kafka_AdminOptions_set_broker(options, broker, NULL, 0);
     rd_kafka_DescribeConfigs(client, resources, resources_n, options, queue);
     event = rd_kafka_queue_poll(queue, CONFIGS_MS + 500);
     if (event != NULL) {
@@ -218,6 +233,7 @@ static void on_worker_ask(uv_work_t *work)
     rd_kafka_conf_t *conf = producer_conf_new(l->properties, l->properties_n, error, sizeof error);
     rd_kafka_t *client = conf != NULL ? rd_kafka_new(RD_KAFKA_PRODUCER, conf, reason, sizeof reason) : NULL;
     struct question *q = l->asked;
+    int32_t broker = -1;
 
     if (client == NULL) {
         for (; q != NULL; q = q->next)
@@ -226,11 +242,11 @@ static void on_worker_ask(uv_work_t *work)
             rd_kafka_conf_destroy(conf);
         return;
     }
-    while (q != NULL && ask_metadata(client, q))
+    while (q != NULL && ask_metadata(client, q, &broker))
         q = q->next;
     if (q != NULL)
         fail_all(client, q);
-    ask_configs(client, l->asked);
+    ask_configs(client, l->asked, broker);
     rd_kafka_destroy(client);
 }
 

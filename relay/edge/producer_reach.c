@@ -15,7 +15,9 @@ bool reach_is_good(const struct reach *r)
 
 void reach_doubt(struct reach *r, uint64_t now_ms)
 {
-    r->doubt_since_ms = now_ms;
+    if (!r->doubtful)
+        r->doubt_since_ms = now_ms;
+    r->doubtful = true;
 }
 
 void reach_trouble(struct reach *r, rd_kafka_resp_err_t error, const char *text)
@@ -32,13 +34,12 @@ void reach_trouble(struct reach *r, rd_kafka_resp_err_t error, const char *text)
     snprintf(r->text, sizeof r->text, "%s", text);
 }
 
-bool reach_answered(struct reach *r, uint64_t now_ms)
+bool reach_answered(struct reach *r)
 {
     bool changed = r->state != REACH_GOOD;
 
     r->state = REACH_GOOD;
-    r->all_down = false;
-    r->doubt_since_ms = now_ms;
+    r->all_down = r->doubtful = false;
     r->trouble = RD_KAFKA_RESP_ERR_NO_ERROR;
     return changed;
 }
@@ -53,6 +54,7 @@ bool reach_lost(struct reach *r)
 
 bool reach_silent(struct reach *r, uint64_t now_ms, rd_kafka_resp_err_t error, char *ret_reason, size_t reason_size)
 {
+    reach_doubt(r, now_ms);
     if (!r->all_down && now_ms - r->doubt_since_ms < SILENCE_MS)
         return false;
     reach_trouble(r, error, rd_kafka_err2str(error));

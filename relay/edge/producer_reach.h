@@ -16,7 +16,7 @@ struct reach {
         REACH_GOOD,
         REACH_LOST
     } state;
-    bool all_down;
+    bool all_down, doubtful;
     uint64_t doubt_since_ms;
     rd_kafka_resp_err_t trouble; /* the most telling error since a broker last answered */
     char text[300];              /* of it */
@@ -24,13 +24,13 @@ struct reach {
 
 bool reach_is_good(const struct reach *r);
 
-/* A doubt begins. */
+/* A doubt begins, or goes on. */
 void reach_doubt(struct reach *r, uint64_t now_ms);
 /* librdkafka told an error of a connection; `text` is borrowed. */
 void reach_trouble(struct reach *r, rd_kafka_resp_err_t error, const char *text);
 
 /* These three return true if it changed, which is to be told. */
-bool reach_answered(struct reach *r, uint64_t now_ms);
+bool reach_answered(struct reach *r);
 bool reach_lost(struct reach *r);
 /* A question was not answered; `ret_reason` is a sentence if it changed. */
 bool reach_silent(struct reach *r, uint64_t now_ms, rd_kafka_resp_err_t error, char *ret_reason, size_t reason_size);

@@ -65,10 +65,11 @@ rd_kafka_queue_t *session_queue(const struct session *s)
     return s->queue;
 }
 
-rd_kafka_topic_t *session_topic(struct session *s, uint32_t topic, const char *name)
+rd_kafka_topic_t *session_topic(struct session *s, uint32_t topic, const char *name, bool *ret_new)
 {
     assert(topic < s->topics_max && !s->ending);
-    if (s->topics[topic] == NULL)
+    *ret_new = s->topics[topic] == NULL;
+    if (*ret_new)
         s->topics[topic] = rd_kafka_topic_new(s->client, name, NULL);
     return s->topics[topic];
 }
@@ -131,14 +132,15 @@ static void on_probed(uv_work_t *work, int status)
         s->on_probed(s->probed_data, s->probe_error);
 }
 
-void session_probe(struct session *s, session_on_probed answer, void *data)
+bool session_probe(struct session *s, session_on_probed answer, void *data)
 {
     if (s->working)
-        return;
+        return false;
     s->working = true;
     s->on_probed = answer;
     s->probed_data = data;
     (void)uv_queue_work(s->loop, &s->work, on_worker_probe, on_probed);
+    return true;
 }
 
 void session_end(struct session *s, void (*on_ended)(void *data, const struct session *s), void *data)

@@ -22,13 +22,13 @@ struct session *session_new(uv_loop_t *loop, rd_kafka_conf_t *conf, uint32_t top
 rd_kafka_t *session_client(const struct session *s);
 rd_kafka_queue_t *session_queue(const struct session *s);
 
-/* The handle of `topic`, made when it is first asked for; lent until session_forget. NULL: librdkafka does not take the name. */
-rd_kafka_topic_t *session_topic(struct session *s, uint32_t topic, const char *name);
+/* The handle of `topic`, made when it is first asked for (`ret_new`); lent until session_forget. NULL: librdkafka does not take the name. */
+rd_kafka_topic_t *session_topic(struct session *s, uint32_t topic, const char *name, bool *ret_new);
 void session_forget(struct session *s, uint32_t topic);
 
-/* Ask a broker for the metadata of all topics in use, which also refreshes what the client knows of them. Nothing happens while such a
- * question is out. A session that ends in between answers nothing. */
-void session_probe(struct session *s, session_on_probed on_probed, void *data);
+/* Ask a broker for the metadata of all topics in use, which also refreshes what the client knows of them. Returns false while such
+ * a question is out. A session that ends in between answers nothing. */
+bool session_probe(struct session *s, session_on_probed on_probed, void *data);
 
 /* Destroy the client on a worker thread, where it may wait for a name to be resolved; then `s` is gone and `on_ended` is called. */
 void session_end(struct session *s, void (*on_ended)(void *data, const struct session *s), void *data);

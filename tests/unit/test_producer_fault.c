@@ -77,8 +77,8 @@ TEST(producer_reach_tells_only_changes)
     struct reach r = {0};
     char reason[300] = "";
 
-    CHECK(reach_answered(&r, 1000));
-    CHECK(!reach_answered(&r, 1001));
+    CHECK(reach_answered(&r));
+    CHECK(!reach_answered(&r));
     CHECK(reach_is_good(&r));
     reach_doubt(&r, 2000);
     CHECK(!reach_silent(&r, 3000, RD_KAFKA_RESP_ERR__TIMED_OUT, reason, sizeof reason)); /* nothing says that all are down */
@@ -86,7 +86,7 @@ TEST(producer_reach_tells_only_changes)
     CHECK(!reach_is_good(&r));
     CHECK(strstr(reason, "no Kafka broker answers") != NULL);
     CHECK(!reach_silent(&r, 9000, RD_KAFKA_RESP_ERR__TIMED_OUT, reason, sizeof reason));
-    CHECK(reach_answered(&r, 10000));
+    CHECK(reach_answered(&r));
 }
 
 TEST(producer_reach_tells_the_cause_not_what_follows_from_it)
@@ -94,7 +94,7 @@ TEST(producer_reach_tells_the_cause_not_what_follows_from_it)
     struct reach r = {0};
     char reason[300] = "";
 
-    (void)reach_answered(&r, 1000);
+    (void)reach_answered(&r);
     reach_doubt(&r, 2000);
     reach_trouble(&r, RD_KAFKA_RESP_ERR__TRANSPORT, "disconnected");
     reach_trouble(&r, RD_KAFKA_RESP_ERR__AUTHENTICATION, "wrong password");
@@ -103,7 +103,7 @@ TEST(producer_reach_tells_the_cause_not_what_follows_from_it)
     CHECK(reach_silent(&r, 2500, RD_KAFKA_RESP_ERR__TRANSPORT, reason, sizeof reason));
     CHECK(strstr(reason, "login (wrong password)") != NULL);
     /* An answer forgets it: the next outage has another cause. */
-    (void)reach_answered(&r, 3000);
+    (void)reach_answered(&r);
     reach_doubt(&r, 4000);
     reach_trouble(&r, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, "1/1 brokers are down");
     CHECK(reach_silent(&r, 4500, RD_KAFKA_RESP_ERR__TRANSPORT, reason, sizeof reason));
