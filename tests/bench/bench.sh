@@ -111,7 +111,8 @@ database_make() # NAME
     sql postgres 'DROP DATABASE IF EXISTS bench WITH (FORCE)' 'CREATE DATABASE bench'
     case "$1 ${contender[$1]:-}" in
     relay*)
-        relay_environment "$relay" migrate > "$folder/migrate.log" 2>&1 || fail "migrate failed: $(tail -1 "$folder/migrate.log")"
+        relay_command migrate
+        "${command[@]}" > "$folder/migrate.log" 2>&1 || fail "migrate failed: $(tail -1 "$folder/migrate.log")"
         ;;
     textbook* | contender*\ indexed\ *)
         sql bench "$table" 'CREATE INDEX ON outbox_rows (id) WHERE sent_at IS NULL'
@@ -128,21 +129,21 @@ fill() # TABLE ROWS
         convert_to(lpad(n::text, 12, '0') || repeat(md5(n::text), 9), 'UTF8') FROM generate_series(1, $2) n" "VACUUM (ANALYZE) $1" CHECKPOINT
 }
 
-relay_environment() # COMMAND...
+# The relay takes every OUTBOX_RELAY_* for a setting, so those of the makefile and of the bench must not reach it.
+relay_command() # VERB: sets `command`
 {
-    env OUTBOX_RELAY_DATABASE="$database dbname=bench" OUTBOX_RELAY_KAFKA_BOOTSTRAP_SERVERS="$bootstrap" \
-        OUTBOX_RELAY_LISTEN="127.0.0.1:${relay_port:=$(free_port)}" "$@"
+    relay_port=$(free_port)
+    command=(/usr/bin/env -u OUTBOX_RELAY_BINARY -u OUTBOX_RELAY_KAFKA OUTBOX_RELAY_DATABASE="$database dbname=bench"
+        OUTBOX_RELAY_KAFKA_BOOTSTRAP_SERVERS="$bootstrap" OUTBOX_RELAY_LISTEN="127.0.0.1:$relay_port" "$relay" "$1")
 }
 
 # Sets `command`: what drains the table, or follows it if the second argument is `follow`.
 command_make() # NAME [follow]
 {
     local name=$1 ci="$database dbname=bench" program textbook
-    relay_port=$(free_port)
     case $name in
     relay)
-        command=(/usr/bin/env OUTBOX_RELAY_DATABASE="$ci" OUTBOX_RELAY_KAFKA_BOOTSTRAP_SERVERS="$bootstrap"
-            OUTBOX_RELAY_LISTEN="127.0.0.1:$relay_port" "$relay" run)
+        relay_command run
         [ "${2:-}" = follow ] || command+=(--drain)
         # shellcheck disable=SC2206 # several words on purpose
         command+=(${RELAY_ARGS:-})
