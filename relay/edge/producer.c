@@ -25,14 +25,13 @@
 #define TURN_NS   5000000 /* of reports in one turn of the loop, so that others get theirs */
 #define TURN_ROWS 256     /* between two looks at the clock */
 #define TICK_MS   500     /* safety: a lost wake-up, a purge that something escaped, a broker that is back */
-#define END_MS    2000    /* for the client's threads, before on_closed no longer waits for them */
 
 enum state {
     CLOSED,
     OPEN,
     BROKEN,
     CLOSING, /* purged; reports are missing */
-    ENDING   /* all reports were told; the client is being destroyed */
+    ENDING   /* all reports were told; two clients are being destroyed, and one is waited for */
 };
 
 struct producer {
@@ -55,8 +54,7 @@ struct producer {
     struct session *session; /* NULL: closed */
     rd_kafka_event_t *event; /* reports of it are still to be told */
     uint32_t handed;         /* rows without a report */
-    uint64_t ending_since_ms;
-    unsigned ending_n; /* sessions whose clients are being destroyed */
+    unsigned ending_n;       /* sessions whose clients are being destroyed */
 
     struct reach reach;
     bool doubt; /* a broker is to be asked */
@@ -202,8 +200,8 @@ static void take_log(struct producer *p)
         level = PRODUCER_LOG_WARNING;
     else if (syslog_level <= 6)
         level = PRODUCER_LOG_INFO;
-    /* One line for each attempt to connect; that there is an outage is told by on_reachable. */
-    if (strcmp(facility, "FAIL") == 0)
+    /* One line for each attempt to connect, where on_reachable tells the outage; and a warning of what we force. */
+    if (strcmp(facility, "FAIL") == 0 || strstr(text, "enable.gapless.guarantee is experimental") != NULL)
         level = PRODUCER_LOG_DEBUG;
     p->callbacks.on_log(p->data, level, facility, text);
 }
@@ -272,9 +270,11 @@ static void end_when_told(struct producer *p)
     if (p->state != CLOSING || p->handed > 0 || p->event != NULL)
         return;
     p->state = ENDING;
-    p->ending_since_ms = uv_now(p->loop);
     p->ending_n++;
     session_end(p->session, on_ended, p);
+    /* One client that hangs in the resolver is not waited for, so that a new session can be opened; a second one is. */
+    if (p->ending_n == 1)
+        tell_closed(p);
 }
 
 static void purge(struct producer *p)
@@ -328,9 +328,6 @@ static void on_tick(uv_timer_t *tick)
     drain(p);
     if (p->doubt)
         probe(p);
-    /* One client that hangs in the resolver is waited for no longer, so that a new session can be opened; a second one is. */
-    if (p->state == ENDING && p->ending_n == 1 && uv_now(p->loop) - p->ending_since_ms >= END_MS)
-        tell_closed(p);
 }
 
 /* --- open and publish --------------------------------------------------------------------------------------------- */
@@ -417,19 +414,6 @@ static void free_memory(struct producer *p)
     free(p);
 }
 
-static uint32_t read_message_bytes_max(const struct producer *p)
-{
-    char error[100];
-    uint64_t bytes = 1000000; /* librdkafka's own default; settings that it does not take fail in producer_open */
-    rd_kafka_conf_t *conf = producer_conf_new(p->properties, p->properties_n, error, sizeof error);
-
-    if (conf != NULL) {
-        bytes = producer_conf_number(conf, "message.max.bytes");
-        rd_kafka_conf_destroy(conf);
-    }
-    return (uint32_t)bytes;
-}
-
 static bool start(struct producer *p)
 {
     p->wakeup_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -462,7 +446,7 @@ struct producer *producer_new(struct uv_loop_s *loop, const struct producer_prop
     if (p->limits == NULL || p->properties == NULL)
         goto failed;
     p->properties_n = properties_n;
-    p->message_bytes_max = read_message_bytes_max(p);
+    p->message_bytes_max = producer_conf_message_bytes_max(properties, properties_n);
     p->learner = learner_new(loop, p->properties, p->properties_n, on_learned, p);
     if (p->learner == NULL)
         goto failed;

@@ -195,6 +195,19 @@ rd_kafka_conf_t *producer_conf_new_session(const struct producer_property *prope
     return NULL;
 }
 
+uint32_t producer_conf_message_bytes_max(const struct producer_property *properties, size_t properties_n)
+{
+    char error[100];
+    uint64_t bytes = 1000000;
+    rd_kafka_conf_t *conf = producer_conf_new(properties, properties_n, error, sizeof error);
+
+    if (conf != NULL) {
+        bytes = producer_conf_number(conf, "message.max.bytes");
+        rd_kafka_conf_destroy(conf);
+    }
+    return (uint32_t)bytes;
+}
+
 /* Files of keys and certificates are read, and properties that exclude each other are found, only when a client is made. */
 bool producer_accepts(const struct producer_property *properties, size_t properties_n, char *error, size_t error_size)
 {

@@ -20,6 +20,9 @@ rd_kafka_conf_t *producer_conf_new_session(const struct producer_property *prope
 /* The number that `name` has in `conf`; 0 if it is none. */
 uint64_t producer_conf_number(const rd_kafka_conf_t *conf, const char *name);
 
+/* The largest message that they let through. Properties that librdkafka does not take count as its default; producer_open fails with them. */
+uint32_t producer_conf_message_bytes_max(const struct producer_property *properties, size_t properties_n);
+
 /* A copy of all, names and values too; taken by the caller. Returns NULL if out of memory. */
 struct producer_property *producer_conf_copy_properties(const struct producer_property *properties, size_t n);
 void producer_conf_free_properties(struct producer_property *properties, size_t n); /* NULL is allowed. */
