@@ -20,11 +20,11 @@ die() {
 }
 grouped() { printf '%s' "$1" | sed -e ':a' -e 's/\B[0-9]\{3\}\>/ &/' -e 'ta'; }
 
-# Everything started here dies with this script, whatever ends it.
+# Everything started here dies with this script, whatever ends it; Ctrl-C reaches the script alone.
 start() { # LOG COMMAND...: in the background; its number is in $!
     local log=$1
     shift
-    setpriv --pdeathsig KILL "$@" >>"$folder/$log" 2>&1 </dev/null &
+    setsid setpriv --pdeathsig KILL "$@" >>"$folder/$log" 2>&1 </dev/null &
 }
 
 stop() { # SIGNAL SECONDS PID: returns its exit status
@@ -101,7 +101,7 @@ start_broker() {
     fi
     mkfifo "$folder/commands"
     exec 3<>"$folder/commands" # its input; both ends, so that opening does not wait
-    setpriv --pdeathsig KILL "$build/mock-cluster" 1 <"$folder/commands" >"$folder/broker.log" 2>&1 &
+    setsid setpriv --pdeathsig KILL "$build/mock-cluster" 1 <"$folder/commands" >"$folder/broker.log" 2>&1 &
     broker=$!
     wait_for 10 grep -q '^ok [^ ]*:' "$folder/broker.log" || die 'the embedded broker does not start' broker.log
     kafka=$(sed -n 's/^ok \([^ ]*:[0-9,:.a-z]*\).*/\1/p' "$folder/broker.log" | head -n 1)

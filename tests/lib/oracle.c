@@ -187,18 +187,24 @@ static void judge_history(struct judge *j)
     }
 }
 
+/* One key's published events, in the order of their first occurrences; a key has one partition. */
 static void judge_key(struct judge *j, struct oracle_event *e, size_t n)
 {
+    const struct oracle_event *before = e;
+
     qsort(e, n, sizeof *e, by_key_and_offset);
     for (size_t i = 1; i < n; i++) {
-        if (e[i].partition != e[0].partition)
+        if (e[i].partition != e[0].partition) {
             tell(j, &j->verdict->unlike, "unlike: %s is in partition %d with version %" PRId64 " and in %d with version %" PRId64,
                  event_name(j, e), e[0].partition, e[0].version, e[i].partition, e[i].version);
-        else if (e[i].version < e[i - 1].version)
+            continue;
+        }
+        if (e[i].version < before->version)
             tell(j, &j->verdict->misordered,
                  "order: %s version %" PRId64 " first occurs at offset %" PRId64 ", after version %" PRId64 " at %" PRId64
                  " of partition %d",
-                 event_name(j, e), e[i].version, e[i].first_offset, e[i - 1].version, e[i - 1].first_offset, e[i].partition);
+                 event_name(j, e), e[i].version, e[i].first_offset, before->version, before->first_offset, e[i].partition);
+        before = &e[i];
     }
 }
 
@@ -233,6 +239,7 @@ bool oracle_judge(const struct oracle_question *question, struct oracle_verdict 
     read = oracle_read_history(&j.reading, question, error, error_size) &&
            oracle_read_topics(&j.reading, question->bootstrap, error, error_size);
     if (read) {
+        error[0] = '\0'; /* librdkafka leaves words there where all is well */
         ret_verdict->committed = (int64_t)j.reading.events_n;
         ret_verdict->records = (int64_t)j.reading.records_n;
         qsort(j.reading.event, j.reading.events_n, sizeof *j.reading.event, by_event_id);
