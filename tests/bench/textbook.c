@@ -80,14 +80,13 @@ static void produce(rd_kafka_t *kafka, const PGresult *rows, int row)
                                                   .id_n = (size_t)PQgetlength(rows, row, EVENT_ID)});
 }
 
-/* The ids of the batch as the text of an array. Lent until the next call. */
-static const char *ids_of(const PGresult *rows, int rows_n)
+/* The ids of the batch as the text of an array; the caller frees it. */
+static char *ids_of(const PGresult *rows, int rows_n)
 {
-    static char *text;
-    static size_t text_max;
+    char *text = malloc((size_t)rows_n * 21 + 3);
     size_t n = 0;
 
-    if (text_max < (size_t)rows_n * 21 + 3 && (text = realloc(text, text_max = (size_t)rows_n * 21 + 3)) == NULL)
+    if (text == NULL)
         client_fail("out of memory");
     for (int row = 0; row < rows_n; row++) {
         uint32_t half[2];
@@ -124,8 +123,11 @@ static int cycle(PGconn *database, rd_kafka_t *kafka)
         rd_kafka_poll(kafka, 100);
     if (failed_n > 0)
         client_fail("%ld records were refused; the batch is rolled back", failed_n);
-    if (rows_n > 0)
-        PQclear(query(database, "mark", 1, (const char *[]){ids_of(rows, rows_n)}));
+    if (rows_n > 0) {
+        char *ids = ids_of(rows, rows_n);
+        PQclear(query(database, "mark", 1, (const char *[]){ids}));
+        free(ids);
+    }
     command(database, "COMMIT");
     PQclear(rows);
     return rows_n;
