@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <uv.h>
 
 #include "relay/edge/producer.h"
@@ -42,6 +43,7 @@ struct rig {
 
     uv_prepare_t turns;
     uint64_t turn_ns, longest_ns;
+    struct rusage usage;
 };
 
 /* `extra`: more properties, "name=value" each, ended by NULL; or NULL. */
