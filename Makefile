@@ -248,7 +248,7 @@ layers: $(call objects,$(core_src)) ## who may include whom (relay/layers), and 
 lint: ## cppcheck, and the sizes and habits of tests/style.sh
 	@tests/style.sh $(formatted)
 	@cppcheck --quiet --std=c11 --language=c -j 2 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
-	  --suppress=missingIncludeSystem --suppress=unknownMacro -D_GNU_SOURCE -DTEST_BUILD_FOLDER='"b"' -DTEST_SOURCE_FOLDER='"s"' \
+	  --suppress=missingIncludeSystem --suppress=unknownMacro --library=tests/cppcheck.cfg -D_GNU_SOURCE -DTEST_BUILD_FOLDER='"b"' -DTEST_SOURCE_FOLDER='"s"' \
 	  -I. $(filter %.c,$(formatted))
 	@echo 'lint: fine'
 

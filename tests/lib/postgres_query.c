@@ -44,7 +44,7 @@ static void notice_ignore(void *data, const PGresult *result)
 }
 
 /* Returns the result, taken by the caller; `ret_sql`, lent, is what ran. */
-static PGresult *run(const char *conninfo, const char *format, va_list args, const char **ret_sql)
+__attribute__((format(printf, 2, 0))) static PGresult *run(const char *conninfo, const char *format, va_list args, const char **ret_sql)
 {
     char *sql;
     if (vasprintf(&sql, format, args) < 0)
