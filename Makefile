@@ -25,7 +25,7 @@ Q       := $(if $(V),,@)
 warnings := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings \
   -Wcast-qual -Wcast-align -Wvla -Wundef -Wformat=2 -Wswitch-enum -Wimplicit-fallthrough -Wdouble-promotion -Wnull-dereference \
   -Wpointer-arith -Wredundant-decls -Wunused-macros
-warnings += $(if $(findstring clang,$(CC)),-Wunreachable-code-aggressive -Wassign-enum -Wcomma,-Wlogical-op -Wduplicated-cond -Wduplicated-branches)
+warnings += $(if $(findstring clang,$(CC)),-Wunreachable-code-aggressive -Wassign-enum -Wno-gnu-statement-expression,-Wlogical-op -Wduplicated-cond -Wduplicated-branches)
 warnings += $(if $(WERROR),-Werror)
 
 # Asked once and only when something is compiled, so that `make deps all` works where pkg-config comes with deps. Headers of libraries
@@ -246,10 +246,10 @@ layers: $(call objects,$(core_src)) ## who may include whom (relay/layers), and 
 	@echo 'layers: fine'
 
 lint: ## cppcheck, and the sizes and habits of tests/style.sh
-	@tests/style.sh $(formatted)
-	@cppcheck --quiet --std=c11 --language=c -j 2 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
-	  --suppress=missingIncludeSystem --suppress=unknownMacro --library=tests/cppcheck.cfg -D_GNU_SOURCE -DTEST_BUILD_FOLDER='"b"' -DTEST_SOURCE_FOLDER='"s"' \
-	  -I. $(filter %.c,$(formatted))
+	@status=0; tests/style.sh $(formatted) || status=1; \
+	cppcheck --quiet --std=c11 --language=c -j 2 --enable=warning,performance,portability --inline-suppr --error-exitcode=1 \
+	  --suppress=missingIncludeSystem --suppress=unknownMacro --library=tests/cppcheck.cfg \
+	  -D_GNU_SOURCE -DTEST_BUILD_FOLDER='"b"' -DTEST_SOURCE_FOLDER='"s"' -I. $(filter %.c,$(formatted)) || status=1; exit $$status
 	@echo 'lint: fine'
 
 format: ## clang-format everything in place

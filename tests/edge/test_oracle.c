@@ -69,9 +69,10 @@ static void produce(struct world *w, const char *id, const char *key, int partit
 
     if (id != NULL)
         (void)rd_kafka_header_add(headers, "id", -1, id, -1);
-    CHECK(rd_kafka_producev(w->producer, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_PARTITION(partition), RD_KAFKA_V_KEY(key, key_n),
-                            RD_KAFKA_V_VALUE((void *)(uintptr_t)payload, strlen(payload)), RD_KAFKA_V_HEADERS(headers),
-                            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END) == RD_KAFKA_RESP_ERR_NO_ERROR);
+    CHECK(rd_kafka_producev(w->producer, RD_KAFKA_V_TOPIC(TOPIC), RD_KAFKA_V_PARTITION(partition),
+                            RD_KAFKA_V_KEY((void *)(uintptr_t)key, key_n), RD_KAFKA_V_VALUE((void *)(uintptr_t)payload, strlen(payload)),
+                            RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                            RD_KAFKA_V_END) == RD_KAFKA_RESP_ERR_NO_ERROR);
     CHECK(rd_kafka_flush(w->producer, 10000) == RD_KAFKA_RESP_ERR_NO_ERROR);
 }
 
