@@ -10,6 +10,10 @@
 
 static void report(struct rig *rig, row_slot slot, enum relay_fault fault)
 {
+    uint64_t until_ns = rig->work_ns > 0 ? uv_hrtime() + rig->work_ns : 0;
+
+    while (until_ns > 0 && uv_hrtime() < until_ns)
+        continue;
     rig->early |= rig->calling;
     rig->repeated |= rig->reports[slot]++ > 0;
     rig->faults[slot] = (unsigned char)fault;

@@ -26,6 +26,7 @@ struct rig {
     bool repeated; /* a slot had two reports */
     bool early;    /* a callback came before the call that caused it returned */
     bool calling;
+    uint64_t work_ns; /* that each report costs its receiver */
 
     enum relay_fault refused_fault, broken_fault; /* of the first one */
     char refused_code[64], broken_code[64], broken_reason[400];
