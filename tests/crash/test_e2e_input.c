@@ -208,32 +208,48 @@ TEST_WITHIN(e2e_headers_that_are_no_object_stop_their_partition_only, 60)
     oracle_forget(&v);
 }
 
-/* One row of 200 kB under a limit of 100 kB; then the limit is raised... here: the service repairs the row. */
-TEST_WITHIN(e2e_row_above_the_limit_stops_its_partition_only, 60)
+/* A row of `bytes` is too large; then the service repairs it. */
+static void check_large_row(struct e2e *e, size_t bytes)
 {
-    struct e2e e = e2e_begin("large");
-    char *payload = malloc(3000001);
+    char *payload = malloc(bytes + 1);
 
     CHECK(payload != NULL);
-    memset(payload, 'x', 3000000);
-    payload[3000000] = '\0';
-    struct process relay = RELAY(&e, QUICK);
-    commit_round(&e, 1);
-    (void)e2e_commit(&e, e.topic, key_name(0), 2, payload, "NULL");
-    e2e_commit(&e, e.topic, key_name(0), 3, "{}", "NULL");
+    memset(payload, 'x', bytes);
+    payload[bytes] = '\0';
+    struct process relay = RELAY(e, QUICK);
+    commit_round(e, 1);
+    e2e_commit(e, e->topic, key_name(0), 2, payload, "NULL");
+    e2e_commit(e, e->topic, key_name(0), 3, "{}", "NULL");
     for (int k = 1; k < KEYS; k++)
-        e2e_commit(&e, e.topic, key_name(k), 2, "{}", "NULL");
+        e2e_commit(e, e->topic, key_name(k), 2, "{}", "NULL");
     WAIT_UNTIL(e2e_said(&relay, "event=\"row cannot be published, its partition waits\""), 20);
-    WAIT_UNTIL(others_marked(&e) && unmarked_of_key(&e, 0) == 2, 20);
-    check_only_its_lane_waits(&e);
+    WAIT_UNTIL(others_marked(e) && unmarked_of_key(e, 0) == 2, 20);
+    check_only_its_lane_waits(e);
     CHECK(process_running(&relay));
-    (void)postgres_query(e.db.conninfo,
-                         "UPDATE outbox.event SET payload = 'small' WHERE octet_length(payload) = 3000000;"
+    (void)postgres_query(e->db.conninfo,
+                         "UPDATE outbox.event SET payload = 'small' WHERE octet_length(payload) = %lld;"
                          "UPDATE demo.history SET payload_hash = %lld WHERE key = '%s' AND version = 2",
-                         (long long)oracle_payload_hash("small", 5), key_name(0));
-    struct oracle_verdict v = e2e_end(&e, &relay, 30, NULL);
+                         (long long)bytes, (long long)oracle_payload_hash("small", 5), key_name(0));
+    struct oracle_verdict v = e2e_end(e, &relay, 30, NULL);
     oracle_forget(&v);
     free(payload);
+}
+
+TEST_WITHIN(e2e_row_above_the_clients_limit_stops_its_partition_only, 60)
+{
+    struct e2e e = e2e_begin("large");
+
+    check_large_row(&e, 3000000);
+}
+
+/* The client lets it through and the broker refuses it. */
+TEST_WITHIN(e2e_row_above_the_topics_limit_stops_its_partition_only, 60)
+{
+    struct e2e e = e2e_begin("large-for-the-client");
+
+    (void)snprintf(e.topic, sizeof e.topic, "large-for-the-topic");
+    kafka_topic_create(e.kafka, e.topic, E2E_PARTITIONS, "max.message.bytes=100000");
+    check_large_row(&e, 200000);
 }
 
 TEST_WITHIN(e2e_schema_of_another_major_version_is_an_outage, 60)
