@@ -94,7 +94,8 @@ static void record_unlist_if_clear(struct behind *b, uint32_t record)
         b->tail = r->prev;
     else
         record_at(b, r->next)->prev = r->prev;
-    r->listed = false;
+    r->listed = r->suspect = false; /* the number may be given away: its next user has no past */
+    r->attempts = 0;
 }
 
 static void record_set(struct behind *b, uint32_t record, enum record_state state)

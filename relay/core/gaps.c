@@ -153,7 +153,7 @@ bool gaps_read_see(struct gaps *g, uint64_t now_ms, int64_t id)
     if (g->at == g->n || id < *first)
         return true; /* in no gap: it was seen before */
     if (*first < id) {
-        if (!ranges_have_room(g))
+        if (id < lasts_of(g, g->current)[g->at] && !ranges_have_room(g))
             return false;
         range_push(g, *first, id - 1, since_of(g, g->current)[g->at]);
     }
