@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/unit/stage.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/test.h"
+
+#define RECORDS_MAX 16
+
+struct relay_limits stage_limits(void)
+{
+    struct relay_limits limits = relay_limits_default();
+
+    limits.fetch_rows = 10;
+    limits.fetch_bytes = 1000;
+    limits.window_rows = 40;
+    limits.window_bytes = 4000;
+    limits.lane_rows = 5;
+    limits.lanes_max = 16;
+    limits.topics_max = 8;
+    limits.ranges_max = 32;
+    limits.writers_max = 8;
+    limits.settled_rows = 20;
+    limits.page_ids = 100;
+    limits.mark_rows = 20;
+    limits.mark_rows_min = 1;
+    return limits;
+}
+
+struct stage *stage_bare(const struct relay_limits *limits, unsigned answered)
+{
+    struct stage *s = calloc(1, sizeof *s);
+
+    CHECK(s != NULL && limits->window_rows <= STAGE_ROWS);
+    s->limits = *limits;
+    s->now_ms = 1000000;
+    s->token = 1;
+    s->answered = answered;
+    s->relay = relay_new(limits, s->now_ms);
+    CHECK(s->relay != NULL);
+    stage_run(s);
+    return s;
+}
+
+struct stage *stage_set(const struct relay_limits *limits)
+{
+    return stage_bare(limits, STAGE_ANSWERS(RELAY_CONNECT) | STAGE_ANSWERS(RELAY_LEASE_TAKE) | STAGE_ANSWERS(RELAY_LEASE_BEAT) |
+                                  STAGE_ANSWERS(RELAY_SESSION_OPEN) | STAGE_ANSWERS(RELAY_TOPIC));
+}
+
+struct stage *stage_twin(const struct stage *s)
+{
+    struct stage *twin = malloc(sizeof *twin);
+
+    CHECK(twin != NULL);
+    *twin = *s;
+    twin->relay = relay_new(&s->limits, 0);
+    CHECK(twin->relay != NULL && relay_size(twin->relay) == relay_size(s->relay));
+    relay_copy(twin->relay, s->relay);
+    return twin;
+}
+
+/* --- text --------------------------------------------------------------------------------------------------------- */
+
+/* The next row of `*text`, which moves on. Returns false at its end. */
+static bool row_read(const char **text, struct row *ret_row)
+{
+    char *end;
+
+    *text += strspn(*text, " ");
+    if (**text == '\0')
+        return false;
+    *ret_row = (struct row){.id = strtoll(*text, &end, 10), .key_hash = 1, .bytes = 10};
+    memcpy(ret_row->event_id.bytes, &ret_row->id, sizeof ret_row->id);
+    while (*end != ' ' && *end != '\0') {
+        char what = *end++;
+
+        if (what == '\'')
+            ret_row->event_id.bytes[15]++;
+        else if (what == 's')
+            ret_row->settled = true;
+        else if (what == '@')
+            ret_row->topic = (uint32_t)strtoul(end, &end, 10);
+        else if (what == '/' && *end == '-')
+            end++, ret_row->partition = -1;
+        else if (what == '/')
+            ret_row->partition = (int32_t)strtol(end, &end, 10);
+        else
+            test_fail(__FILE__, __LINE__, "not a row: %s", *text);
+    }
+    *text = end;
+    return true;
+}
+
+static uint32_t rows_read(const char *text, struct row *rows)
+{
+    uint32_t n = 0;
+
+    while (n < STAGE_ROWS && row_read(&text, &rows[n]))
+        n++;
+    return n;
+}
+
+__attribute__((format(printf, 2, 3))) static void append(char *text, const char *format, ...)
+{
+    size_t n = strlen(text);
+    va_list args;
+
+    if (n > 0)
+        text[n++] = ' ';
+    va_start(args, format);
+    vsnprintf(text + n, 1000 - n, format, args);
+    va_end(args);
+}
+
+static void row_append(char *text, const struct row *row)
+{
+    char topic[20] = "";
+
+    if (row->topic != 0)
+        snprintf(topic, sizeof topic, "@%u", row->topic);
+    append(text, "%" PRId64 "%s%s", row->id, topic, row->event_id.bytes[15] != 0 ? "'" : "");
+}
+
+/* --- pulling ------------------------------------------------------------------------------------------------------ */
+
+static void action_keep(struct stage *s, const struct relay_action *a)
+{
+    if (a->type == RELAY_PUBLISH) {
+        CHECK(a->slot < s->limits.window_rows && !s->handed[a->slot]);
+        s->handed[a->slot] = true;
+        s->action[RELAY_PUBLISH] = *a;
+        row_append(s->published, &s->row[a->slot]);
+    } else if (a->type == RELAY_NOTE) {
+        CHECK(s->noted_n < STAGE_ROWS);
+        s->noted[s->noted_n++] = *a;
+    } else if (a->type == RELAY_DROP) {
+        CHECK(a->slot < s->limits.window_rows && !s->handed[a->slot]);
+        row_append(s->dropped, &s->row[a->slot]);
+    } else {
+        CHECK(!s->asked[a->type]);
+        s->asked[a->type] = a->type != RELAY_FORGET;
+        s->action[a->type] = *a;
+        s->asked_ms[a->type] = s->now_ms;
+        CHECK(s->asked[RELAY_FETCH] + s->asked[RELAY_CATCH_UP] + s->asked[RELAY_WRITERS] <= 1);
+    }
+}
+
+static void take_off(struct stage *s, enum relay_action_type type)
+{
+    if (!s->asked[type])
+        test_fail(__FILE__, __LINE__, "action %d is not outstanding", type);
+    s->asked[type] = false;
+}
+
+static void answer(struct stage *s, enum relay_action_type type)
+{
+    struct relay_saved saved = {.token = stage_token(s->token), .last_id = s->last_id};
+
+    take_off(s, type);
+    if (type == RELAY_CONNECT)
+        relay_on_connected(s->relay, s->now_ms);
+    else if (type == RELAY_LEASE_TAKE)
+        relay_on_lease(s->relay, s->now_ms, s->asked_ms[type], &saved);
+    else if (type == RELAY_LEASE_BEAT)
+        relay_on_beaten(s->relay, s->now_ms, s->asked_ms[type], true, stage_token(s->token), INT64_MAX);
+    else if (type == RELAY_SESSION_OPEN)
+        relay_on_session_open(s->relay, s->now_ms);
+    else if (type == RELAY_TOPIC)
+        relay_on_topic(s->relay, s->now_ms, s->action[type].topic, 4, 4, 0);
+    else if (type == RELAY_MARK)
+        relay_on_marked(s->relay, s->now_ms, 0);
+    else if (type == RELAY_SAVE)
+        relay_on_saved(s->relay, s->now_ms, false);
+    else
+        test_fail(__FILE__, __LINE__, "action %d is not answered by itself", type);
+}
+
+void stage_run(struct stage *s)
+{
+    for (unsigned i = 0; i < 10000; i++) {
+        struct relay_action a = relay_next(s->relay, s->now_ms);
+
+        if (a.type == RELAY_WAIT) {
+            CHECK(a.until_ms > s->now_ms);
+            s->wait_ms = a.until_ms;
+            s->waits++;
+            return;
+        }
+        action_keep(s, &a);
+        if (s->answered & STAGE_ANSWERS(a.type))
+            answer(s, a.type);
+    }
+    test_fail(__FILE__, __LINE__, "the relay never waits");
+}
+
+void stage_pass(struct stage *s, uint64_t ms)
+{
+    uint64_t end_ms = s->now_ms + ms;
+
+    while (s->now_ms < end_ms) {
+        s->now_ms = s->wait_ms < end_ms ? s->wait_ms : end_ms;
+        stage_run(s);
+    }
+}
+
+void stage_await(struct stage *s, enum relay_action_type type, uint64_t ms)
+{
+    uint64_t end_ms = s->now_ms + ms;
+
+    while (!s->asked[type]) {
+        if (s->wait_ms > end_ms)
+            test_fail(__FILE__, __LINE__, "action %d was not asked for within %" PRIu64 " ms", type, ms);
+        s->now_ms = s->wait_ms;
+        stage_run(s);
+    }
+}
+
+/* --- the database ------------------------------------------------------------------------------------------------- */
+
+struct relay_token stage_token(unsigned number)
+{
+    struct relay_token token = {{0}};
+
+    memcpy(token.bytes, &number, sizeof number);
+    return token;
+}
+
+void stage_connect(struct stage *s)
+{
+    answer(s, RELAY_CONNECT);
+    stage_run(s);
+}
+
+void stage_lose(struct stage *s)
+{
+    const enum relay_action_type lost[] = {RELAY_CONNECT, RELAY_LEASE_TAKE, RELAY_LEASE_BEAT, RELAY_LEASE_RELEASE,
+                                           RELAY_FETCH,   RELAY_CATCH_UP,   RELAY_WRITERS,    RELAY_FLUSH,
+                                           RELAY_MARK,    RELAY_SAVE,       RELAY_TOPIC};
+
+    for (unsigned i = 0; i < sizeof lost / sizeof *lost; i++)
+        s->asked[lost[i]] = false;
+    relay_on_database_lost(s->relay, s->now_ms);
+    stage_run(s);
+}
+
+static uint32_t records_read(const char *text, struct relay_behind *records)
+{
+    uint32_t n = 0;
+
+    for (text += strspn(text, " "); *text != '\0'; text += strspn(text, " ")) {
+        char *end;
+
+        CHECK(n < RECORDS_MAX);
+        records[n] = (struct relay_behind){.topic = (uint32_t)strtoul(text, &end, 10)};
+        CHECK(*end == '/');
+        if (strncmp(end, "/all", 4) == 0)
+            records[n].partition = RELAY_WHOLE_TOPIC, end += 4;
+        else
+            records[n].partition = (int32_t)strtol(end + 1, &end, 10);
+        CHECK(*end == ':');
+        records[n++].first_id = strtoll(end + 1, &end, 10);
+        text = end;
+    }
+    return n;
+}
+
+void stage_grant(struct stage *s, int64_t floor, const char *records)
+{
+    struct relay_behind behind[RECORDS_MAX];
+    struct relay_saved saved = {
+        .token = stage_token(s->token), .floor = floor, .last_id = s->last_id, .behind = behind, .behind_n = records_read(records, behind)};
+
+    take_off(s, RELAY_LEASE_TAKE);
+    relay_on_lease(s->relay, s->now_ms, s->asked_ms[RELAY_LEASE_TAKE], &saved);
+    stage_run(s);
+}
+
+void stage_beat(struct stage *s)
+{
+    take_off(s, RELAY_LEASE_BEAT);
+    relay_on_beaten(s->relay, s->now_ms, s->asked_ms[RELAY_LEASE_BEAT], true, stage_token(s->token), s->last_id);
+    stage_run(s);
+}
+
+static void read_answer(struct stage *s, enum relay_action_type type, const char *text, int64_t upto)
+{
+    struct row rows[STAGE_ROWS];
+    row_slot slots[STAGE_ROWS];
+    struct relay_read read = {.token = stage_token(s->token),
+                              .rows = rows,
+                              .rows_n = rows_read(text, rows),
+                              .upto = upto,
+                              .insert_lsn = s->insert_lsn,
+                              .flush_lsn = s->flush_lsn};
+
+    take_off(s, type);
+    CHECK(read.rows_n <= s->action[type].rows);
+    if (type == RELAY_FETCH)
+        relay_on_fetched(s->relay, s->now_ms, &read, slots);
+    else
+        relay_on_caught_up(s->relay, s->now_ms, &read, slots);
+    for (uint32_t i = 0; i < read.rows_n; i++) {
+        CHECK(slots[i] == ROW_NO_SLOT || (slots[i] < s->limits.window_rows && !s->handed[slots[i]]));
+        if (slots[i] != ROW_NO_SLOT)
+            s->row[slots[i]] = rows[i];
+    }
+    stage_run(s);
+}
+
+void stage_fetch(struct stage *s, const char *rows)
+{
+    stage_fetch_upto(s, rows, INT64_MAX);
+}
+
+void stage_fetch_upto(struct stage *s, const char *rows, int64_t upto)
+{
+    stage_await(s, RELAY_FETCH, 1000);
+    read_answer(s, RELAY_FETCH, rows, upto);
+}
+
+void stage_page(struct stage *s, const char *rows)
+{
+    stage_page_upto(s, rows, INT64_MAX);
+}
+
+void stage_page_upto(struct stage *s, const char *rows, int64_t upto)
+{
+    read_answer(s, RELAY_CATCH_UP, rows, upto);
+}
+
+void stage_writers(struct stage *s, int64_t last_id, const char *vxids)
+{
+    struct relay_writer writers[RECORDS_MAX] = {{0}};
+    uint32_t n = 0;
+
+    for (char *end; *vxids != '\0'; vxids = end + strspn(end, " "))
+        writers[n++].vxid = strtoull(vxids, &end, 10);
+    take_off(s, RELAY_WRITERS);
+    relay_on_writers(s->relay, s->now_ms, last_id, writers, n, true);
+    stage_run(s);
+}
+
+void stage_flush(struct stage *s, uint64_t lsn)
+{
+    take_off(s, RELAY_FLUSH);
+    relay_on_flushed(s->relay, s->now_ms, stage_token(s->token), lsn);
+    stage_run(s);
+}
+
+void stage_mark(struct stage *s, uint32_t missed_n)
+{
+    take_off(s, RELAY_MARK);
+    relay_on_marked(s->relay, s->now_ms, missed_n);
+    stage_run(s);
+}
+
+void stage_save(struct stage *s)
+{
+    answer(s, RELAY_SAVE);
+    stage_run(s);
+}
+
+void stage_fail(struct stage *s, enum relay_action_type type)
+{
+    take_off(s, type);
+    relay_on_failed(s->relay, s->now_ms, type);
+    stage_run(s);
+}
+
+/* --- Kafka -------------------------------------------------------------------------------------------------------- */
+
+/* The slot of a row that is handed; it is not any more. */
+static row_slot unhand(struct stage *s, const struct row *row)
+{
+    for (row_slot slot = 0; slot < s->limits.window_rows; slot++) {
+        if (s->handed[slot] && s->row[slot].id == row->id && memcmp(&s->row[slot].event_id, &row->event_id, sizeof row->event_id) == 0) {
+            s->handed[slot] = false;
+            return slot;
+        }
+    }
+    test_fail(__FILE__, __LINE__, "row %" PRId64 " is not handed", row->id);
+}
+
+void stage_deliver(struct stage *s, const char *rows)
+{
+    struct row row;
+
+    while (row_read(&rows, &row))
+        relay_on_delivered(s->relay, s->now_ms, unhand(s, &row));
+    stage_run(s);
+}
+
+void stage_refuse(struct stage *s, const char *rows, enum relay_fault why)
+{
+    struct row row;
+
+    while (row_read(&rows, &row))
+        relay_on_refused(s->relay, s->now_ms, unhand(s, &row), why);
+    stage_run(s);
+}
+
+void stage_unpublish(struct stage *s, const char *rows, enum relay_fault why)
+{
+    struct row row;
+
+    while (row_read(&rows, &row))
+        relay_on_unpublished(s->relay, s->now_ms, unhand(s, &row), why);
+    stage_run(s);
+}
+
+void stage_close(struct stage *s)
+{
+    take_off(s, RELAY_SESSION_CLOSE);
+    for (row_slot slot = 0; slot < s->limits.window_rows; slot++) {
+        if (s->handed[slot])
+            relay_on_refused(s->relay, s->now_ms, slot, RELAY_FAULT_SESSION);
+        s->handed[slot] = false;
+    }
+    relay_on_session_closed(s->relay, s->now_ms);
+    stage_run(s);
+}
+
+void stage_topic(struct stage *s, int32_t pinned_n, int32_t actual_n, uint32_t message_bytes_max)
+{
+    take_off(s, RELAY_TOPIC);
+    relay_on_topic(s->relay, s->now_ms, s->action[RELAY_TOPIC].topic, pinned_n, actual_n, message_bytes_max);
+    stage_run(s);
+}
+
+/* --- what the relay wants ----------------------------------------------------------------------------------------- */
+
+/* Take the text away. */
+static const char *text_take(char *from)
+{
+    static char text[1000];
+
+    memcpy(text, from, sizeof text);
+    from[0] = '\0';
+    return text;
+}
+
+const char *stage_published(struct stage *s)
+{
+    return text_take(s->published);
+}
+
+const char *stage_dropped(struct stage *s)
+{
+    return text_take(s->dropped);
+}
+
+const char *stage_gaps(struct stage *s)
+{
+    static char text[1000];
+    const int64_t *firsts, *lasts;
+    uint32_t n = relay_gaps(s->relay, &firsts, &lasts);
+
+    CHECK(s->asked[RELAY_FETCH]);
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n; i++) {
+        if (firsts[i] == lasts[i])
+            append(text, "%" PRId64, firsts[i]);
+        else
+            append(text, "%" PRId64 "-%" PRId64, firsts[i], lasts[i]);
+    }
+    return text;
+}
+
+const char *stage_marks(struct stage *s)
+{
+    static char text[1000];
+    const int64_t *ids;
+    const struct row_event_id *event_ids;
+    uint32_t n = relay_marks(s->relay, &ids, &event_ids);
+
+    CHECK(s->asked[RELAY_MARK] && s->action[RELAY_MARK].rows == n);
+    text[0] = '\0';
+    for (uint32_t i = 0; i < n; i++)
+        row_append(text, &(struct row){.id = ids[i], .event_id = event_ids[i]});
+    return text;
+}
+
+const char *stage_saving(struct stage *s)
+{
+    static char text[1000];
+    const struct relay_behind *changes;
+    uint32_t n = relay_saving(s->relay, &changes);
+
+    CHECK(s->asked[RELAY_SAVE] && s->action[RELAY_SAVE].rows == n);
+    snprintf(text, sizeof text, "floor %" PRId64, s->action[RELAY_SAVE].from);
+    for (uint32_t i = 0; i < n; i++) {
+        if (changes[i].partition == RELAY_WHOLE_TOPIC)
+            append(text, "%u/all:%" PRId64, changes[i].topic, changes[i].first_id);
+        else
+            append(text, "%u/%d:%" PRId64, changes[i].topic, changes[i].partition, changes[i].first_id);
+    }
+    return text;
+}
+
+unsigned stage_told_n(const struct stage *s, enum relay_note note)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < s->noted_n; i++)
+        n += s->noted[i].note == note;
+    return n;
+}
+
+bool stage_told(const struct stage *s, enum relay_note note)
+{
+    return stage_told_n(s, note) > 0;
+}
+
+void stage_forget_notes(struct stage *s)
+{
+    s->noted_n = 0;
+}
