@@ -75,5 +75,8 @@ uint32_t pace_backoff_ms(struct pace *p, uint32_t attempts)
 
 uint64_t pace_digest(const struct pace *p, uint64_t now_ms)
 {
-    return digest_add_due(digest_add(digest_add(7, p->random), now_ms - p->busy_ms), p->next_ms, now_ms);
+    uint64_t pause_ms = now_ms - p->busy_ms, longest_ms = (uint64_t)p->poll_max_ms * IDLE_SHARE;
+
+    /* Beyond it a pause changes nothing any more. */
+    return digest_add_due(digest_add(digest_add(7, p->random), pause_ms < longest_ms ? pause_ms : longest_ms), p->next_ms, now_ms);
 }
