@@ -162,6 +162,8 @@ static struct relay_limits limits_of(const struct config *c)
         l.lane_rows = l.fetch_rows * 5;
     if (l.settled_rows < l.fetch_rows)
         l.settled_rows = l.fetch_rows;
+    if (l.ranges_max <= l.settled_rows * 2)
+        l.ranges_max = l.settled_rows * 2;
     l.poll_min_ms = c->poll_min_ms;
     l.poll_max_ms = c->poll_max_ms;
     l.lease_ttl_ms = c->lease_ttl_ms;

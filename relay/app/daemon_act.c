@@ -13,18 +13,17 @@ enum {
 
 /* --- publish ------------------------------------------------------------------------------------------------------ */
 
+/* Every row has one, so it is printed two digits at a time. */
 static void uuid_print(const struct row_event_id *id, char text[37])
 {
     static const char digits[] = "0123456789abcdef";
-    unsigned at = 0;
+    static const unsigned char places[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
 
+    memcpy(text, "00000000-0000-0000-0000-000000000000", 37);
     for (unsigned i = 0; i < sizeof id->bytes; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10)
-            text[at++] = '-';
-        text[at++] = digits[id->bytes[i] >> 4];
-        text[at++] = digits[id->bytes[i] & 15];
+        text[places[i]] = digits[id->bytes[i] >> 4];
+        text[places[i] + 1] = digits[id->bytes[i] & 15];
     }
-    text[at] = '\0';
 }
 
 /* Header `id` first, then the row's own, in the room of d->headers. Returns false with a sentence if these cannot be. */

@@ -167,6 +167,7 @@ static bool next_connection(struct relay *r, uint64_t now_ms, struct relay_actio
     if (r->database != RELAY_DATABASE_CONNECTED || !lease_is_due(&r->lease, now_ms) || (r->stopping && (!r->lease.held || r->releasing)))
         return false;
     lease_asked(&r->lease);
+    r->beat_highest = gaps_highest(relay_gaps_of(r));
     *ret_action = (struct relay_action){.type = r->lease.held ? RELAY_LEASE_BEAT : RELAY_LEASE_TAKE};
     return true;
 }
@@ -248,10 +249,16 @@ static struct relay_action relay_wait(const struct relay *r, uint64_t now_ms)
 
 struct relay_action relay_next(struct relay *r, uint64_t now_ms)
 {
-    struct relay_action action = {.type = RELAY_DROP};
+    struct relay_action action;
 
     if (r->exited)
         return (struct relay_action){.type = RELAY_WAIT, .until_ms = UINT64_MAX};
+    if (r->publish_run > 0 && relay_next_publish(r, now_ms, &action)) {
+        r->publish_run--;
+        return action;
+    }
+    r->publish_run = 0;
+    action = (struct relay_action){.type = RELAY_DROP};
     if (r->lease.held && !lease_is_valid(&r->lease, now_ms) && !r->stopping)
         relay_start_over(r, now_ms, true);
     relay_find_stuck(r, now_ms);
@@ -262,8 +269,12 @@ struct relay_action relay_next(struct relay *r, uint64_t now_ms)
     /* Reads before publishing: the database works while we do. */
     if (relay_next_read(r, now_ms, &action) || relay_next_flush(r, now_ms, &action) || relay_next_mark(r, now_ms, &action))
         return action;
-    if (relay_next_topic(r, now_ms, &action) || relay_next_publish(r, now_ms, &action))
+    if (relay_next_topic(r, now_ms, &action))
         return action;
+    if (relay_next_publish(r, now_ms, &action)) {
+        r->publish_run = RELAY_PUBLISH_RUN;
+        return action;
+    }
     if (relay_next_save(r, now_ms, &action) || next_end(r, now_ms, &action))
         return action;
     return relay_wait(r, now_ms);

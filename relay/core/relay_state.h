@@ -47,8 +47,9 @@ struct relay_told {
     int32_t partition;
     int64_t from;
 };
-#define RELAY_NOTES_MAX  64
-#define RELAY_LAST_SAVES 3 /* at the end, a save is tried so often */
+#define RELAY_NOTES_MAX   64
+#define RELAY_PUBLISH_RUN 31 /* rows handed one after the other: their hand-over is then nearly all that they cost here */
+#define RELAY_LAST_SAVES  3  /* at the end, a save is tried so often */
 
 struct relay {
     size_t size;
@@ -73,6 +74,7 @@ struct relay {
     bool marks_first; /* rows were acknowledged before the lease was granted: they are marked before the first fetch */
     uint32_t read_attempts, read_rows;
     int64_t settled_upto; /* last id of the sequence when the lease was granted */
+    int64_t beat_highest; /* the highest id seen when the outstanding beat was asked for */
     uint32_t page_topic, page_last_topic;
     int64_t page_upto;
     uint64_t page_due_ms; /* no page before, unless something happens */
@@ -107,6 +109,8 @@ struct relay {
     uint64_t session_bytes;
     uint32_t asked_topic;
     uint64_t unknown_ms; /* when topics that stay unknown are looked for */
+
+    uint32_t publish_run; /* so many rows may be handed before all other questions are asked again */
 
     /* the end */
     bool stopping, exited;

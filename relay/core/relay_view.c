@@ -60,6 +60,7 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
     const uint64_t values[] = {digest_flags(r),
                                (uint64_t)r->database << 16 | (uint64_t)r->reading << 8 | r->session,
                                (uint64_t)r->settled_upto,
+                               (uint64_t)r->beat_highest,
                                (uint64_t)r->page_topic << 32 | r->page_last_topic,
                                (uint64_t)r->page_upto,
                                (uint64_t)r->floor,
@@ -67,7 +68,8 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
                                r->saving ? r->changes_n : 0,
                                (uint64_t)r->asked_topic << 32 | r->repeat_rows,
                                (uint64_t)r->connect_attempts << 32 | r->session_attempts,
-                               r->session_bytes};
+                               r->session_bytes,
+                               r->publish_run};
     const uint64_t dues_ms[] = {r->connect_ms, r->page_due_ms, r->writers_ms, r->flush_ms, r->force_until_ms,
                                 r->mark_ms,    r->save_ms,     r->session_ms, r->stop_ms,  r->acked_ms + r->limits.mark_delay_ms};
     uint64_t digest = 0;
