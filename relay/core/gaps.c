@@ -271,6 +271,9 @@ void gaps_writers_end(struct gaps *g, int64_t last_id, const struct relay_writer
         writers_intersect(g, writers, writers_n);
     }
     g->phase = g->writers_n > 0 ? GAPS_HOLDERS : GAPS_READ;
+#ifdef MUTANT_HOLDERS_FIRST
+    g->round_upto = g->highest; /* covers gaps that were seen after the holders were asked for */
+#endif
 #ifdef MUTANT_NO_MORE_READ
     if (g->phase == GAPS_READ && !g->reading)
         ranges_close(g, g->round_upto);

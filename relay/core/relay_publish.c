@@ -70,6 +70,9 @@ void relay_on_session_closed(struct relay *r, uint64_t now_ms)
 
 void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot)
 {
+#ifdef MUTANT_MARK_BEFORE_REPORT
+    return;
+#endif
     uint32_t lane = window_lane(relay_window(r), slot), topic = topics_lane_topic(relay_topics(r), lane);
 
     if (window_acked(relay_window(r)) == 0)
@@ -116,13 +119,23 @@ static void blame(struct relay *r, uint64_t now_ms, uint32_t lane, enum relay_fa
 
 void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault why)
 {
-    window_return(relay_window(r), slot);
+#ifdef MUTANT_MARK_BEFORE_REPORT
+    return;
+#endif
+    /* Not seen since the start over: the next fetch brings it, and with it the earlier rows of its lane, which were dropped. */
+    if (window_id(relay_window(r), slot) > gaps_highest(relay_gaps_of(r)))
+        window_abandon(relay_window(r), slot);
+    else
+        window_return(relay_window(r), slot);
     relay_break_session(r, why);
     blame(r, now_ms, window_lane(relay_window(r), slot), why);
 }
 
 void relay_on_unpublished(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault why)
 {
+#ifdef MUTANT_MARK_BEFORE_REPORT
+    return;
+#endif
     window_return(relay_window(r), slot);
     if (why == RELAY_FAULT_SESSION || why == RELAY_FAULT_PASSING)
         relay_break_session(r, why);
@@ -143,6 +156,9 @@ bool relay_next_publish(struct relay *r, uint64_t now_ms, struct relay_action *r
 
         if (topics_exists(t, topic, partition)) {
             *ret_action = (struct relay_action){.type = RELAY_PUBLISH, .slot = slot, .topic = topic, .partition = partition};
+#ifdef MUTANT_MARK_BEFORE_REPORT
+            window_ack(w, now_ms, slot);
+#endif
             return true;
         }
         /* It waits until there is such a partition; so do the others of its kind, and nobody else. */
@@ -228,17 +244,18 @@ void relay_topic_void(struct relay *r, uint64_t now_ms)
 static void rows_place(struct relay *r, uint64_t now_ms, uint32_t topic)
 {
     struct window *w = relay_window(r);
-    uint32_t from = topics_find_lane(relay_topics(r), topic, TOPICS_UNPLACED), n;
-    row_slot slot;
+    uint32_t from = topics_find_lane(relay_topics(r), topic, TOPICS_UNPLACED);
+    row_slot next;
 
     if (from == TOPICS_NO_LANE)
         return;
-    for (n = window_lane_queued(w, from); n > 0 && window_unplace(w, from, &slot); n--) {
+    for (row_slot slot = window_lane_first(w, from); slot != ROW_NO_SLOT; slot = next) {
         struct row row = {.topic = topic, .partition = window_wish(w, slot), .spread = window_spread(w, slot)};
         uint32_t lane = relay_lane_of(r, now_ms, &row);
 
-        /* No lane number is left: it can be published from here as well, one at a time. */
-        window_place(w, slot, lane == TOPICS_NO_LANE ? from : lane);
+        next = window_lane_after(w, slot);
+        if (lane != TOPICS_NO_LANE && lane != from) /* no lane number is left: it can be published from here as well, one at a time */
+            window_move(w, slot, lane);
     }
     /* A lane that is behind takes its rows back: while the topic was not known, the tail could not tell whose they were. */
     for (uint32_t lane = topics_first_lane(relay_topics(r), topic); lane != TOPICS_NO_LANE;

@@ -245,7 +245,7 @@ void window_ack(struct window *w, uint64_t now_ms, row_slot s)
     list_push(w, &w->acked, s);
 }
 
-void window_return(struct window *w, row_slot s)
+static void slot_come_back(struct window *w, row_slot s)
 {
     struct window_slot *slot = slot_at(w, s);
     struct window_lane *l = lane_at(w, slot->lane);
@@ -257,7 +257,12 @@ void window_return(struct window *w, row_slot s)
     slot_unhand(w, slot);
     if (l->handed == 0)
         window_lane_moved(w, slot->lane, l->moved_ms);
-    window_lane_insert(w, slot->lane, s);
+}
+
+void window_return(struct window *w, row_slot s)
+{
+    slot_come_back(w, s);
+    window_lane_insert(w, slot_at(w, s)->lane, s);
 }
 
 void window_cold(struct window *w)
@@ -360,6 +365,13 @@ static void slot_drop(struct window *w, row_slot s)
     list_push(w, &w->dropped, s);
 }
 
+void window_abandon(struct window *w, row_slot s)
+{
+    slot_come_back(w, s);
+    slot_drop(w, s);
+    window_lane_settle(w, slot_at(w, s)->lane);
+}
+
 int64_t window_take(struct window *w, uint32_t lane)
 {
     struct window_lane *l = lane_at(w, lane);
@@ -406,20 +418,25 @@ void window_lane_pause(struct window *w, uint32_t lane, bool paused)
     window_lane_settle(w, lane);
 }
 
-bool window_unplace(struct window *w, uint32_t from, row_slot *ret_slot)
+row_slot window_lane_first(const struct window *w, uint32_t lane)
 {
-    struct window_lane *l = lane_at(w, from);
-
-    if (l->head == ROW_NO_SLOT)
-        return false;
-    *ret_slot = window_lane_shift(w, l);
-    l->rows--;
-    window_lane_settle(w, from);
-    return true;
+    return lane_at(w, lane)->head;
 }
 
-void window_place(struct window *w, row_slot slot, uint32_t lane)
+row_slot window_lane_after(const struct window *w, row_slot s)
 {
+    assert(slot_at(w, s)->state == WINDOW_QUEUED);
+    return window_slots(w)[s].next;
+}
+
+void window_move(struct window *w, row_slot s, uint32_t lane)
+{
+    uint32_t from = slot_at(w, s)->lane;
+
+    assert(slot_at(w, s)->state == WINDOW_QUEUED && lane != from);
+    window_lane_unlink(w, lane_at(w, from), s);
+    lane_at(w, from)->rows--;
+    window_lane_settle(w, from);
     lane_at(w, lane)->rows++;
-    window_lane_insert(w, lane, slot);
+    window_lane_insert(w, lane, s);
 }

@@ -51,6 +51,7 @@ bool window_hand(struct window *w, uint64_t now_ms, row_slot *ret_slot);
 void window_ack(struct window *w, uint64_t now_ms,
                 row_slot slot);                      /* its lane is warm now, and not stuck; its bytes do not count any more */
 void window_return(struct window *w, row_slot slot); /* queued again, at its place by id */
+void window_abandon(struct window *w, row_slot slot);              /* handed, came back, and is dropped */
 void window_cold(struct window *w);                  /* a session ended: every lane is cold. Scans the lanes */
 
 /* The lane that has waited longest for an acknowledgement, if for `stuck_ms`; WINDOW_NO_LANE if none has. */
@@ -86,9 +87,10 @@ bool window_lane_empty(const struct window *w, uint32_t lane);        /* no slot
 uint32_t window_lane_queued(const struct window *w, uint32_t lane);
 uint32_t window_lane_handed(const struct window *w, uint32_t lane);
 bool window_lane_stuck(const struct window *w, uint32_t lane);
-/* The first queued row of `from` that waits to be placed elsewhere; it is taken off the lane. False: none. */
-bool window_unplace(struct window *w, uint32_t from, row_slot *ret_slot);
-void window_place(struct window *w, row_slot slot, uint32_t lane); /* after window_unplace */
+/* The queued rows of `lane` in id order: the first, and the one after `slot`. ROW_NO_SLOT ends. */
+row_slot window_lane_first(const struct window *w, uint32_t lane);
+row_slot window_lane_after(const struct window *w, row_slot slot);
+void window_move(struct window *w, row_slot slot, uint32_t lane); /* a queued row, to its place by id in another lane */
 
 /* Fill firsts[lane] with the smallest id in the window, neither marked nor dropped, of each lane below `lanes_n`; INT64_MAX where none is.
  * Scans the slots: for saves. */

@@ -140,19 +140,29 @@ void window_lane_insert(struct window *w, uint32_t lane, row_slot s)
     window_lane_settle(w, lane);
 }
 
-row_slot window_lane_shift(struct window *w, struct window_lane *l)
+void window_lane_unlink(struct window *w, struct window_lane *l, row_slot s)
 {
     struct window_slot *slots = window_slots(w);
-    row_slot s = l->head;
+    row_slot before = slots[s].prev, after = slots[s].next;
 
-    assert(s != ROW_NO_SLOT);
-    l->head = slots[s].next;
-    if (l->head == ROW_NO_SLOT)
-        l->tail = ROW_NO_SLOT;
+    if (before == ROW_NO_SLOT)
+        l->head = after;
     else
-        slots[l->head].prev = ROW_NO_SLOT;
+        slots[before].next = after;
+    if (after == ROW_NO_SLOT)
+        l->tail = before;
+    else
+        slots[after].prev = before;
     if (l->finger == s)
         l->finger = ROW_NO_SLOT;
     l->queued--;
+}
+
+row_slot window_lane_shift(struct window *w, struct window_lane *l)
+{
+    row_slot s = l->head;
+
+    assert(s != ROW_NO_SLOT);
+    window_lane_unlink(w, l, s);
     return s;
 }

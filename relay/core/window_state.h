@@ -99,5 +99,6 @@ void window_lane_moved(struct window *w, uint32_t lane, uint64_t now_ms);
 void window_lane_insert(struct window *w, uint32_t lane, row_slot s);
 /* Take the first queued row off the lane; there must be one (asserted). */
 row_slot window_lane_shift(struct window *w, struct window_lane *l);
+void window_lane_unlink(struct window *w, struct window_lane *l, row_slot s); /* take a queued row off its lane */
 
 #endif
