@@ -203,7 +203,7 @@ void topics_open(struct topics *t, uint32_t topic, int32_t pinned_n, int32_t act
     struct topic *it = topic_at(t, topic);
 
     assert(it->state != TOPICS_UNUSED && pinned_n > 0 && actual_n >= pinned_n);
-    if (it->placed_n == 0 || actual_n < it->placed_n)
+    if (it->placed_n == 0) /* never less: rows of partitions that vanished wait in their own lanes */
         it->placed_n = actual_n;
     it->state = TOPICS_OPEN;
     it->pinned_n = pinned_n;
