@@ -59,6 +59,11 @@ static void records_load(struct relay *r, uint64_t now_ms, const struct relay_sa
             }
         }
         behind_load(relay_behind_of(r), record, b->first_id);
+        if (b->partition == TOPICS_UNPLACED) {
+            /* Partitions may have been added since: nobody can tell which lanes its rows are of. The whole topic is behind instead. */
+            behind_dissolve(relay_behind_of(r), record);
+            (void)behind_go(relay_behind_of(r), relay_topic_record(r, b->topic), b->first_id, now_ms, false);
+        }
     }
 }
 
