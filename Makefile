@@ -205,7 +205,8 @@ $(foreach s,$(fuzz_src),$(eval $(call fuzz_rule,$(s))))
 
 # --- tests ------------------------------------------------------------------------------------------------------------
 
-export OUTBOX_RELAY_BINARY ?= $(CURDIR)/$(B)/outbox-relay
+# Not OUTBOX_RELAY_...: to a relay that would be a setting, and an unknown one.
+export TEST_RELAY_BINARY ?= $(CURDIR)/$(B)/outbox-relay
 
 test: all $(tools) $(programs) $(for_sim) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
 	@tests/totals.sh $(run_unit) $(run_sim) $(run_edge) $(run_e2e)

@@ -75,7 +75,7 @@ packages_install() {
 kafka_install() {
     version=$(sed -n '/kafka_2.13/,/version/s/ *<version>\(.*\)<\/version>/\1/p' tests/lib/kafka/pom.xml)
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/outbox-relay
-    jars=${OUTBOX_RELAY_KAFKA:-$cache/kafka-$version}
+    jars=${TEST_KAFKA_JARS:-$cache/kafka-$version}
     [ ! -d "$jars" ] || return 0
     echo "deps: fetching Kafka $version into $jars"
     mkdir -p "$cache"

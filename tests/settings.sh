@@ -4,7 +4,7 @@
 # usage: tests/settings.sh [BINARY]
 set -u
 cd "$(dirname "$0")/.." || exit 1
-relay=${1:-${OUTBOX_RELAY_BINARY:-build/release/outbox-relay}}
+relay=${1:-${TEST_RELAY_BINARY:-build/release/outbox-relay}}
 passed=0
 failed=0
 work=$(mktemp -d) || exit 1

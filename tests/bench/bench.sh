@@ -133,7 +133,7 @@ fill() # TABLE ROWS
 relay_command() # VERB: sets `command`
 {
     relay_port=$(free_port)
-    command=(/usr/bin/env -u OUTBOX_RELAY_BINARY -u OUTBOX_RELAY_KAFKA OUTBOX_RELAY_DATABASE="$database dbname=bench"
+    command=(/usr/bin/env OUTBOX_RELAY_DATABASE="$database dbname=bench"
         OUTBOX_RELAY_KAFKA_BOOTSTRAP_SERVERS="$bootstrap" OUTBOX_RELAY_LISTEN="127.0.0.1:$relay_port" "$relay" "$1")
 }
 

@@ -60,7 +60,7 @@ END
 kafka_start()
 {
     local controller_port data=$folder/kafka
-    local jars=${OUTBOX_RELAY_KAFKA:-${XDG_CACHE_HOME:-$HOME/.cache}/outbox-relay/kafka-4.1.1}
+    local jars=${TEST_KAFKA_JARS:-${XDG_CACHE_HOME:-$HOME/.cache}/outbox-relay/kafka-4.1.1}
     [ -d "$jars" ] || fail "there is no Kafka in $jars; run 'make deps'"
     mkdir -p "$data"
     bootstrap=127.0.0.1:$(free_port)

@@ -14,7 +14,7 @@
 /* Where tests/deps.sh puts the jars. */
 static void jars_find(char *ret, size_t size)
 {
-    const char *ours = getenv("OUTBOX_RELAY_KAFKA"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *ours = getenv("TEST_KAFKA_JARS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (ours != NULL)
         snprintf(ret, size, "%s", ours);
     else if (cache != NULL && cache[0] != 0)

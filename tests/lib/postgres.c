@@ -150,7 +150,7 @@ void postgres_reload(struct postgres *p)
 
 void postgres_migrate(const struct postgres *p)
 {
-    const char *program = getenv("OUTBOX_RELAY_BINARY");
+    const char *program = getenv("TEST_RELAY_BINARY");
     process_run((const char *[]){program != NULL ? program : TEST_BUILD_FOLDER "/outbox-relay", "migrate", "--database", p->conninfo, NULL},
                 NULL, (struct process_options){0}, 60);
 }
