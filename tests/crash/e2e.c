@@ -47,17 +47,16 @@ static size_t append(const char **argv, size_t n, const char *const *more)
     return n;
 }
 
-/* The pages go to a free port; what this program was told by the environment is no setting of a relay. */
+/* The pages go to a free port. */
 static struct process relay_start(const struct e2e *e, const char *const *before, const char *const *more)
 {
-    const char *binary = getenv("OUTBOX_RELAY_BINARY"), *argv[ARGUMENTS_MAX];
+    const char *binary = getenv("TEST_RELAY_BINARY"), *argv[ARGUMENTS_MAX];
     char listen[32];
     size_t n = append(argv, 0, before);
 
     (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
     n = append(argv, n,
-               (const char *const[]){"env", "-u", "OUTBOX_RELAY_BINARY", "-u", "OUTBOX_RELAY_KAFKA",
-                                     binary != NULL ? binary : TEST_BUILD_FOLDER "/outbox-relay", "run", "--database", e->database,
+               (const char *const[]){binary != NULL ? binary : TEST_BUILD_FOLDER "/outbox-relay", "run", "--database", e->database,
                                      "--kafka.bootstrap.servers", e->kafka, "--listen", listen, NULL});
     (void)append(argv, n, more);
     return process_start(argv, NULL, NULL);

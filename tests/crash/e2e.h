@@ -11,7 +11,6 @@
 #include "tests/lib/services.h"
 
 #define E2E_PARTITIONS 6
-#define E2E_ROW        (-1)
 
 struct e2e {
     struct postgres db;
