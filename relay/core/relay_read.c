@@ -98,9 +98,10 @@ void relay_on_beaten(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, boo
     if (lease_answer_is_stale(&r->lease))
         return;
     lease_kept(&r->lease, asked_at_ms);
+    /* A fetch on another connection may have seen ids that were drawn after the beat had read the sequence. */
     if (!held)
         relay_start_over(r, now_ms, true);
-    else if (!lease_has(&r->lease, token) || last_id < gaps_highest(relay_gaps_of(r)))
+    else if (!lease_has(&r->lease, token) || last_id < r->beat_highest)
         relay_start_over(r, now_ms, false);
 }
 
