@@ -2,7 +2,9 @@
 #include <libpq-fe.h>
 
 #include <assert.h>
+#include <endian.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "relay/edge/database.h"
 
@@ -40,15 +42,27 @@ const void *database_result_value(const struct database_result *result, uint32_t
 int64_t database_result_integer(const struct database_result *result, uint32_t row, unsigned column)
 {
     uint32_t n;
-    const unsigned char *bytes = database_result_value(result, row, column, &n);
-    uint64_t value = 0;
+    const void *bytes = database_result_value(result, row, column, &n);
+    uint64_t value8;
+    uint32_t value4;
+    uint16_t value2;
 
     if (!bytes)
         return 0;
-    assert(n == 8 || n == 4 || n == 2 || n == 1);
-    for (uint32_t i = 0; i < n; i++)
-        value = value << 8 | bytes[i];
-    return n == 8 ? (int64_t)value : n == 4 ? (int32_t)(uint32_t)value : n == 2 ? (int16_t)(uint16_t)value : (int64_t)value;
+    switch (n) {
+    case 8:
+        memcpy(&value8, bytes, 8);
+        return (int64_t)be64toh(value8);
+    case 4:
+        memcpy(&value4, bytes, 4);
+        return (int32_t)be32toh(value4);
+    case 2:
+        memcpy(&value2, bytes, 2);
+        return (int16_t)be16toh(value2);
+    default:
+        assert(n == 1);
+        return *(const unsigned char *)bytes;
+    }
 }
 
 size_t database_result_bytes(const struct database_result *result)

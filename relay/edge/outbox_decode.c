@@ -55,11 +55,11 @@ static bool row_settled(const struct database_result *result, uint32_t i, const 
     return limits->settled && database_result_integer(result, i, ROW_SETTLED) != 0;
 }
 
-/* Returns false if topic numbers run short. */
-static bool decode_unsettled(const struct database_result *result, uint32_t i, struct names *names, struct row *row)
+/* Each column is looked at once. Returns false if topic numbers run short. */
+static bool decode_unsettled(const struct database_result *result, uint32_t i, struct names *names, struct row *row,
+                             struct outbox_row *found)
 {
-    uint32_t key_n, topic_n, payload_n, headers_n;
-    const void *key = database_result_value(result, i, ROW_KEY, &key_n);
+    uint32_t topic_n;
     const char *topic = database_result_value(result, i, ROW_TOPIC, &topic_n);
 
     topic = topic ? topic : "";
@@ -67,21 +67,27 @@ static bool decode_unsettled(const struct database_result *result, uint32_t i, s
     if (row->topic == NAMES_NONE)
         return false;
     copy_uuid(row->event_id.bytes, result, i, ROW_EVENT_ID);
+    found->key = database_result_value(result, i, ROW_KEY, &found->key_n);
+    found->payload = database_result_value(result, i, ROW_PAYLOAD, &found->payload_n);
+    found->headers = database_result_value(result, i, ROW_HEADERS, &found->headers_n);
     row->partition = decode_partition(result, i);
-    row->key_hash = key ? hash_key(topic, topic_n, key, key_n) : 0;
-    row->spread = key ? hash_murmur2(key, key_n) : hash_murmur2(row->event_id.bytes, sizeof(row->event_id.bytes));
-    (void)database_result_value(result, i, ROW_PAYLOAD, &payload_n);
-    (void)database_result_value(result, i, ROW_HEADERS, &headers_n);
-    row->bytes = key_n + payload_n + headers_n + OUTBOX_ROW_EXTRA;
+    row->key_hash = found->key ? hash_key(topic, topic_n, found->key, found->key_n) : 0;
+    row->spread = found->key ? hash_murmur2(found->key, found->key_n) : hash_murmur2(row->event_id.bytes, sizeof(row->event_id.bytes));
+    row->bytes = found->key_n + found->payload_n + found->headers_n + OUTBOX_ROW_EXTRA;
     row->settled = false;
+    found->topic = row->topic;
+    found->event_id = row->event_id;
+    found->id = row->id;
+    found->created_ms = decode_timestamp_ms(database_result_integer(result, i, ROW_CREATED_AT));
+    found->bytes = row->bytes;
     return true;
 }
 
 static void decode_head(const struct database_result *result, struct relay_read *ret_read)
 {
-    ret_read->token = decode_token(result, 0, ROW_TOKEN);
-    ret_read->insert_lsn = (uint64_t)database_result_integer(result, 0, ROW_INSERT_LSN);
-    ret_read->flush_lsn = (uint64_t)database_result_integer(result, 0, ROW_FLUSH_LSN);
+    ret_read->token = decode_token(result, 0, ROW_EVENT_ID);
+    ret_read->insert_lsn = (uint64_t)database_result_integer(result, 0, ROW_ID);
+    ret_read->flush_lsn = (uint64_t)database_result_integer(result, 0, ROW_SIZE);
     ret_read->rows_n = 0;
     ret_read->upto = INT64_MAX;
 }
@@ -93,26 +99,25 @@ static int64_t decode_upto(const struct decode_limits *limits, uint32_t rows_n, 
 }
 
 bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct names *names, struct row *rows,
-                 struct relay_read *ret_read, size_t *ret_bytes, const char **error)
+                 struct outbox_row *found, struct relay_read *ret_read, size_t *ret_bytes, const char **error)
 {
-    uint32_t rows_n = database_result_rows(result), n, i;
+    uint32_t rows_n = database_result_rows(result) - 1, i;
     uint64_t size = 0;
     int64_t last_id = INT64_MIN;
 
-    assert(rows_n > 0);
+    assert(database_result_rows(result) > 0 && rows_n <= limits->rows);
     *ret_bytes = 0;
     decode_head(result, ret_read);
     ret_read->rows = rows;
-    if (!database_result_value(result, 0, ROW_ID, &n))
-        return true;
     for (i = 0; i < rows_n; i++) {
-        int64_t row_size = database_result_integer(result, i, ROW_SIZE);
-        rows[i] = (struct row){.id = database_result_integer(result, i, ROW_ID), .partition = -1, .settled = true};
+        int64_t row_size = database_result_integer(result, i + 1, ROW_SIZE);
+        rows[i] = (struct row){.id = database_result_integer(result, i + 1, ROW_ID), .partition = -1, .settled = true};
         if (rows[i].id <= last_id) {
             *error = "the rows did not come in the order of their ids: is the id unique, and does the plan read by its index?";
             return false;
         }
-        if (!row_settled(result, i, limits) && !decode_unsettled(result, i, names, &rows[i]))
+        found[i].too_large = row_size > limits->row_bytes_max;
+        if (!row_settled(result, i + 1, limits) && !decode_unsettled(result, i + 1, names, &rows[i], &found[i]))
             break;
         last_id = rows[i].id;
         size += row_size < limits->row_bytes_max ? (uint64_t)row_size : limits->row_bytes_max;
@@ -121,20 +126,6 @@ bool decode_read(const struct database_result *result, const struct decode_limit
     ret_read->rows_n = i;
     ret_read->upto = i < rows_n ? rows[i].id - 1 : decode_upto(limits, i, size, last_id);
     return true;
-}
-
-void decode_row(const struct database_result *result, uint32_t i, const struct decode_limits *limits, const struct row *row,
-                struct outbox_row *ret_row)
-{
-    ret_row->topic = row->topic;
-    ret_row->key = database_result_value(result, i, ROW_KEY, &ret_row->key_n);
-    ret_row->payload = database_result_value(result, i, ROW_PAYLOAD, &ret_row->payload_n);
-    ret_row->headers = database_result_value(result, i, ROW_HEADERS, &ret_row->headers_n);
-    ret_row->event_id = row->event_id;
-    ret_row->id = row->id;
-    ret_row->created_ms = decode_timestamp_ms(database_result_integer(result, i, ROW_CREATED_AT));
-    ret_row->bytes = row->bytes;
-    ret_row->too_large = database_result_integer(result, i, ROW_SIZE) > limits->row_bytes_max;
 }
 
 enum taken { /* columns of SQL_TAKE */

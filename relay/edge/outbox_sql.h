@@ -43,11 +43,9 @@ enum sql_name {
     SQL_N
 };
 
-/* Columns of SQL_FETCH, SQL_FETCH_SETTLED and SQL_CATCH_UP. */
+/* Columns of SQL_FETCH, SQL_FETCH_SETTLED and SQL_CATCH_UP. The first row is the head: its id is the insert LSN, its event_id the token, its
+ * size the flush LSN. */
 enum sql_row {
-    ROW_TOKEN,
-    ROW_INSERT_LSN,
-    ROW_FLUSH_LSN,
     ROW_ID,
     ROW_EVENT_ID,
     ROW_TOPIC,
