@@ -8,7 +8,8 @@
 /* The wait grows with the time since rows came last, as a sixteenth of it: a row that comes after a pause waits at most 6 % of that pause
  * longer than it must, and an idle relay is at poll_max_ms within a second. */
 enum {
-    IDLE_SHARE = 16
+    IDLE_SHARE = 16,
+    REST_MAX_MS = 1000 /* twice what a fetch of 65 536 ranges calls for: one that stalled must not stop reading for minutes */
 };
 
 void pace_init(struct pace *p, uint32_t poll_min_ms, uint32_t poll_max_ms, uint32_t backoff_min_ms, uint32_t backoff_max_ms, uint64_t seed,
@@ -34,6 +35,8 @@ void pace_read_answered(struct pace *p, uint64_t now_ms, bool useful, bool full)
 {
     uint64_t wait_ms, rest_ms = 3 * (now_ms - p->asked_ms);
 
+    if (rest_ms > REST_MAX_MS)
+        rest_ms = REST_MAX_MS;
     if (useful)
         p->busy_ms = now_ms;
     if (useful && full) {

@@ -317,6 +317,7 @@ void relay_on_failed(struct relay *r, uint64_t now_ms, enum relay_action_type wh
     case RELAY_SAVE:
         assert(r->saving);
         r->saving = false;
+        r->dirty = true; /* what it held is not saved yet */
         r->save_ms = now_ms + pace_backoff_ms(&r->pace, r->save_attempts++);
         break;
     case RELAY_LEASE_TAKE:

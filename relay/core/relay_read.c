@@ -59,11 +59,19 @@ static void records_load(struct relay *r, uint64_t now_ms, const struct relay_sa
             }
         }
         behind_load(relay_behind_of(r), record, b->first_id);
-        if (b->partition == TOPICS_UNPLACED) {
-            /* Partitions may have been added since: nobody can tell which lanes its rows are of. The whole topic is behind instead. */
-            behind_dissolve(relay_behind_of(r), record);
-            (void)behind_go(relay_behind_of(r), relay_topic_record(r, b->topic), b->first_id, now_ms, false);
-        }
+        if (b->partition == TOPICS_UNPLACED) /* partitions may have been added since: nobody can tell which lanes its rows are of */
+            relay_topic_instead(r, now_ms, record);
+        else if (b->partition != RELAY_WHOLE_TOPIC && !topics_places(relay_topics(r), b->topic, b->partition))
+            relay_topic_instead(r, now_ms, record);
+    }
+}
+
+/* Lanes that stuck while the lease was not ours: their rows must not fill the window now. */
+static void stuck_lanes_go_behind(struct relay *r, uint64_t now_ms)
+{
+    for (uint32_t lane = 0; lane < topics_lanes_top(relay_topics(r)); lane++) {
+        if (topics_lane_used(relay_topics(r), lane) && window_lane_stuck(relay_window(r), lane) && !behind_is(relay_behind_of(r), lane))
+            relay_lane_goes_behind(r, now_ms, lane, RELAY_FAULT_PASSING, false);
     }
 }
 
@@ -80,6 +88,7 @@ void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, cons
     gaps_reset(relay_gaps_of(r), saved->floor);
     behind_reset(relay_behind_of(r));
     records_load(r, now_ms, saved);
+    stuck_lanes_go_behind(r, now_ms);
     r->floor = saved->floor;
     r->settled_upto = saved->last_id;
     r->marks_first = window_acked(relay_window(r)) > 0 || r->marking;
@@ -205,6 +214,8 @@ bool relay_next_read(struct relay *r, uint64_t now_ms, struct relay_action *ret_
         return true;
     }
     fetch_due = fetch_is_due(r, now_ms);
+    if (r->read_attempts > 0 && !fetch_due) /* a read failed: the others of its kind wait as long */
+        return false;
     if ((r->page_next || !fetch_due) && !r->marks_first && relay_next_page(r, now_ms, ret_action))
         pace_read_sent(&r->pace, now_ms);
     else if (fetch_due && relay_has_room(r))

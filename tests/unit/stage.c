@@ -28,16 +28,17 @@ struct relay_limits stage_limits(void)
     limits.page_ids = 100;
     limits.mark_rows = 20;
     limits.mark_rows_min = 1;
+    limits.stuck_ms = 5000;
     return limits;
 }
 
-struct stage *stage_bare(const struct relay_limits *limits, unsigned answered)
+struct stage *stage_bare(const struct relay_limits *limits, unsigned answered, uint64_t now_ms)
 {
     struct stage *s = calloc(1, sizeof *s);
 
     CHECK(s != NULL && limits->window_rows <= STAGE_ROWS);
     s->limits = *limits;
-    s->now_ms = 1000000;
+    s->now_ms = now_ms;
     s->token = 1;
     s->answered = answered;
     s->relay = relay_new(limits, s->now_ms);
@@ -48,8 +49,10 @@ struct stage *stage_bare(const struct relay_limits *limits, unsigned answered)
 
 struct stage *stage_set(const struct relay_limits *limits)
 {
-    return stage_bare(limits, STAGE_ANSWERS(RELAY_CONNECT) | STAGE_ANSWERS(RELAY_LEASE_TAKE) | STAGE_ANSWERS(RELAY_LEASE_BEAT) |
-                                  STAGE_ANSWERS(RELAY_SESSION_OPEN) | STAGE_ANSWERS(RELAY_TOPIC));
+    return stage_bare(limits,
+                      STAGE_ANSWERS(RELAY_CONNECT) | STAGE_ANSWERS(RELAY_LEASE_TAKE) | STAGE_ANSWERS(RELAY_LEASE_BEAT) |
+                          STAGE_ANSWERS(RELAY_SESSION_OPEN) | STAGE_ANSWERS(RELAY_TOPIC),
+                      STAGE_START_MS);
 }
 
 struct stage *stage_twin(const struct stage *s)
@@ -208,13 +211,24 @@ void stage_pass(struct stage *s, uint64_t ms)
     }
 }
 
+_Noreturn static void not_asked(const struct stage *s, enum relay_action_type type, uint64_t ms)
+{
+    char outstanding[1000] = "";
+
+    for (unsigned i = 0; i <= RELAY_EXIT; i++) {
+        if (s->asked[i])
+            append(outstanding, "%u", i);
+    }
+    test_fail(__FILE__, __LINE__, "action %d was not asked for within %" PRIu64 " ms; outstanding: %s", type, ms, outstanding);
+}
+
 void stage_await(struct stage *s, enum relay_action_type type, uint64_t ms)
 {
     uint64_t end_ms = s->now_ms + ms;
 
     while (!s->asked[type]) {
         if (s->wait_ms > end_ms)
-            test_fail(__FILE__, __LINE__, "action %d was not asked for within %" PRIu64 " ms", type, ms);
+            not_asked(s, type, ms);
         s->now_ms = s->wait_ms;
         stage_run(s);
     }
@@ -323,6 +337,28 @@ void stage_fetch_upto(struct stage *s, const char *rows, int64_t upto)
     read_answer(s, RELAY_FETCH, rows, upto);
 }
 
+static void idle_until(struct stage *s, enum relay_action_type type, uint64_t end_ms)
+{
+    while (!s->asked[type] && s->now_ms < end_ms) {
+        if (s->asked[RELAY_FETCH])
+            read_answer(s, RELAY_FETCH, "", INT64_MAX);
+        else
+            stage_pass(s, (s->wait_ms < end_ms ? s->wait_ms : end_ms) - s->now_ms);
+    }
+}
+
+void stage_idle(struct stage *s, enum relay_action_type type, uint64_t ms)
+{
+    idle_until(s, type, s->now_ms + ms);
+    if (!s->asked[type])
+        not_asked(s, type, ms);
+}
+
+void stage_idle_for(struct stage *s, uint64_t ms)
+{
+    idle_until(s, RELAY_WAIT, s->now_ms + ms); /* nobody asks to wait */
+}
+
 void stage_page(struct stage *s, const char *rows)
 {
     stage_page_upto(s, rows, INT64_MAX);
@@ -411,6 +447,25 @@ void stage_unpublish(struct stage *s, const char *rows, enum relay_fault why)
     while (row_read(&rows, &row))
         relay_on_unpublished(s->relay, s->now_ms, unhand(s, &row), why);
     stage_run(s);
+}
+
+void stage_drain(struct stage *s)
+{
+    for (bool some = true; some;) {
+        some = false;
+        for (row_slot slot = 0; slot < s->limits.window_rows; slot++) {
+            if (!s->handed[slot])
+                continue;
+            some = true;
+            s->handed[slot] = false;
+            relay_on_delivered(s->relay, s->now_ms, slot);
+        }
+        stage_run(s);
+        if (some && !(s->answered & STAGE_ANSWERS(RELAY_MARK)))
+            stage_await(s, RELAY_MARK, 100);
+        if (s->asked[RELAY_MARK])
+            stage_mark(s, 0);
+    }
 }
 
 void stage_close(struct stage *s)

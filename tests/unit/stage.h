@@ -41,8 +41,9 @@ struct stage {
 struct relay_limits stage_limits(void);
 /* Connected, the lease granted from floor 0, a session open, the first fetch outstanding. Lives until the test ends. */
 struct stage *stage_set(const struct relay_limits *limits);
-/* Nothing has happened yet, and nothing is answered by itself but with `answered`. */
-struct stage *stage_bare(const struct relay_limits *limits, unsigned answered);
+/* Nothing has happened yet, and nothing is answered by itself but with `answered`. It is `now_ms`. */
+struct stage *stage_bare(const struct relay_limits *limits, unsigned answered, uint64_t now_ms);
+#define STAGE_START_MS 1000000
 struct stage *stage_twin(const struct stage *s); /* a copy, by relay_copy */
 #define STAGE_ANSWERS(type) (1u << (type))
 
@@ -52,6 +53,9 @@ void stage_run(struct stage *s);               /* pull until the relay waits */
 void stage_pass(struct stage *s, uint64_t ms); /* let time pass, from one moment that the relay waits for to the next */
 /* The same, until `type` is outstanding; fails if it is not within `ms`. */
 void stage_await(struct stage *s, enum relay_action_type type, uint64_t ms);
+/* The same, and fetches are answered with nothing meanwhile. */
+void stage_idle(struct stage *s, enum relay_action_type type, uint64_t ms);
+void stage_idle_for(struct stage *s, uint64_t ms); /* the same, until so much time has passed */
 
 /* --- the database ------------------------------------------------------------------------------------------------- */
 
@@ -76,6 +80,7 @@ void stage_fail(struct stage *s, enum relay_action_type type);
 void stage_deliver(struct stage *s, const char *rows); /* all of these, which were published */
 void stage_refuse(struct stage *s, const char *rows, enum relay_fault why);
 void stage_unpublish(struct stage *s, const char *rows, enum relay_fault why);
+void stage_drain(struct stage *s); /* deliver and mark until nothing is handed */
 void stage_close(struct stage *s); /* the session: what is still handed comes back first */
 void stage_topic(struct stage *s, int32_t pinned_n, int32_t actual_n, uint32_t message_bytes_max);
 

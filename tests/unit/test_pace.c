@@ -68,6 +68,13 @@ TEST(pace_slow_reads_take_a_quarter_of_the_time)
     CHECK_EQ(wait_after(&p, 9000, 30, true, true), 30); /* but for what is useful and full */
 }
 
+TEST(pace_one_read_that_stalled_does_not_stop_reading_for_minutes)
+{
+    struct pace p = pace_new(1);
+
+    CHECK_EQ(wait_after(&p, 1000, 20000, true, false), 21000);
+}
+
 TEST(pace_reads_now_when_told)
 {
     struct pace p = pace_new(1);
