@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The plans of the statements, which must not depend on what the planner knows of the table. */
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "relay/edge/outbox_sql.h"
@@ -12,12 +12,13 @@ static struct outbox_sql sql;
 
 static void build(enum outbox_mark_mode mark)
 {
-    struct sql_settings settings = {.columns = &outbox_columns_native,
-                                    .table = sql_table("outbox.event"),
-                                    .mark = mark,
-                                    .statement_ms = 60000,
-                                    .lease_statement_ms = 60000};
-    CHECK(sql_build(&sql, &settings));
+    char *table = sql_table("outbox.event");
+
+    sql_reset(&sql);
+    CHECK(sql_build(
+        &sql, &(struct sql_settings){
+                  .columns = &outbox_columns_native, .table = table, .mark = mark, .statement_ms = 60000, .lease_statement_ms = 60000}));
+    free(table);
 }
 
 /* Run statement `which` in a session like the relay's and return how. */
@@ -105,6 +106,7 @@ TEST_WITHIN(outbox_fetch_reads_by_the_primary_key, 60)
     postgres_query(p.conninfo, "UPDATE outbox.event SET sent_at = now() WHERE id > 40000");
     postgres_query(p.conninfo, "VACUUM ANALYZE outbox.event");
     check_fetches(&p);
+    sql_reset(&sql);
 }
 
 static void check_marks(const struct postgres *p)
@@ -131,6 +133,7 @@ TEST_WITHIN(outbox_marks_go_by_the_primary_key, 60)
     check_marks(&p);
     build(OUTBOX_MARK_DELETE);
     check_marks(&p);
+    sql_reset(&sql);
 }
 
 /* fillfactor and no second index: every mark of a full table finds room on its page. */
