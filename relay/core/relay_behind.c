@@ -71,6 +71,15 @@ void relay_topic_goes_behind(struct relay *r, uint64_t now_ms, uint32_t topic, e
                           .note = RELAY_NOTE_TOPIC_BEHIND, .fault = fault, .topic = topic, .partition = RELAY_WHOLE_TOPIC, .from = from});
 }
 
+void relay_topic_instead(struct relay *r, uint64_t now_ms, uint32_t lane)
+{
+    struct behind *b = relay_behind_of(r);
+    int64_t from = behind_from(b, lane);
+
+    behind_dissolve(b, lane);
+    (void)behind_go(b, relay_topic_record(r, topics_lane_topic(relay_topics(r), lane)), from, now_ms, false);
+}
+
 void relay_behind_retake(struct relay *r)
 {
     struct behind *b = relay_behind_of(r);

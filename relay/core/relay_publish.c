@@ -257,11 +257,19 @@ static void rows_place(struct relay *r, uint64_t now_ms, uint32_t topic)
         if (lane != TOPICS_NO_LANE && lane != from) /* no lane number is left: it can be published from here as well, one at a time */
             window_move(w, slot, lane);
     }
-    /* A lane that is behind takes its rows back: while the topic was not known, the tail could not tell whose they were. */
-    for (uint32_t lane = topics_first_lane(relay_topics(r), topic); lane != TOPICS_NO_LANE;
-         lane = topics_next_lane(relay_topics(r), lane)) {
-        if (behind_is(relay_behind_of(r), lane))
-            behind_back(relay_behind_of(r), lane, window_take(w, lane));
+}
+
+/* A lane that is behind takes its rows back: while the topic was not known, the tail could not tell whose they were. */
+static void records_place(struct relay *r, uint64_t now_ms, uint32_t topic)
+{
+    struct topics *t = relay_topics(r);
+
+    for (uint32_t lane = topics_first_lane(t, topic); lane != TOPICS_NO_LANE; lane = topics_next_lane(t, lane)) {
+        if (!behind_is(relay_behind_of(r), lane))
+            continue;
+        behind_back(relay_behind_of(r), lane, window_take(relay_window(r), lane));
+        if (!topics_places(t, topic, topics_partition_of(t, lane)))
+            relay_topic_instead(r, now_ms, lane);
     }
 }
 
@@ -277,6 +285,7 @@ static void topic_open(struct relay *r, uint64_t now_ms, uint32_t topic, int32_t
         (unplaced == TOPICS_NO_LANE || (window_lane_empty(relay_window(r), unplaced) && !behind_is(relay_behind_of(r), unplaced))))
         topics_place(t, topic);
     rows_place(r, now_ms, topic);
+    records_place(r, now_ms, topic);
     for (uint32_t lane = topics_first_lane(t, topic); lane != TOPICS_NO_LANE; lane = topics_next_lane(t, lane))
         window_lane_pause(relay_window(r), lane, false);
     r->page_dirty = true;

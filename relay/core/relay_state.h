@@ -178,6 +178,8 @@ bool relay_has_room(const struct relay *r);
 /* Whatever of the lane is not with the producer leaves the window; `refused`: it is tried again after a backoff only. */
 void relay_lane_goes_behind(struct relay *r, uint64_t now_ms, uint32_t lane, enum relay_fault fault, bool refused);
 void relay_topic_goes_behind(struct relay *r, uint64_t now_ms, uint32_t topic, enum relay_fault fault);
+/* The rows of a lane that is behind are not told apart from others of its topic: the whole topic is behind instead. */
+void relay_topic_instead(struct relay *r, uint64_t now_ms, uint32_t lane);
 /* Rows of what is behind came back from a session: they leave the window. */
 void relay_behind_retake(struct relay *r);
 /* The record that keeps the tail from admitting row `id` of `lane`; BEHIND_NONE: none does. */

@@ -258,6 +258,11 @@ int32_t topics_lane_partition(const struct topics *t, uint32_t topic, int32_t wi
     return partition < it->placed_n ? partition : TOPICS_UNPLACED;
 }
 
+bool topics_places(const struct topics *t, uint32_t topic, int32_t partition)
+{
+    return topic_at(t, topic)->placed_n == 0 || partition < topic_at(t, topic)->placed_n;
+}
+
 bool topics_exists(const struct topics *t, uint32_t topic, int32_t partition)
 {
     return topic_at(t, topic)->state == TOPICS_OPEN && partition < topic_at(t, topic)->actual_n;

@@ -66,6 +66,8 @@ uint32_t topics_message_bytes_max(const struct topics *t);
 int32_t topics_partition(const struct topics *t, uint32_t topic, int32_t wish, uint32_t spread);
 /* The partition that names its lane: the same, or TOPICS_UNPLACED where the topic is not open or the partition does not exist. */
 int32_t topics_lane_partition(const struct topics *t, uint32_t topic, int32_t wish, uint32_t spread);
+/* Is this partition's lane the one that its rows go to? Until the topic is known, none is told to be not. */
+bool topics_places(const struct topics *t, uint32_t topic, int32_t partition);
 bool topics_exists(const struct topics *t, uint32_t topic, int32_t partition);
 /* Rows for partitions that did not exist may leave the UNPLACED lane, which is empty: from now on these partitions have lanes. */
 void topics_place(struct topics *t, uint32_t topic);
