@@ -21,15 +21,15 @@
 #include "relay/core/relay.h"
 
 enum {
-    ROWS_MAX = 640,
+    ROWS_MAX = 800,
     IDS_MAX = 8192,
     KEYS_MAX = 40,
     KEY_NONE = KEYS_MAX, /* a row without a key */
-    KEY_ROWS_MAX = 256,
+    KEY_ROWS_MAX = 400,
     WRITERS_MAX = 8,
     TX_ROWS_MAX = 16,
     TOPICS = 3,
-    PARTITIONS_MAX = 4,
+    PARTITIONS_MAX = 5,               /* a topic starts with fewer */
     RECORDS_MAX = PARTITIONS_MAX + 2, /* of a topic: its partitions, all of it, rows without a place */
     PROCESSES = 2,
     WINDOW_MAX = 128,
@@ -76,6 +76,7 @@ enum fault {
     FAULT_STUCK,
     FAULT_TOPIC,
     FAULT_FEWER,
+    FAULT_RESTARTED,
     FAULT_ROW,
     FAULT_FATAL,
     FAULT_LEADER,
@@ -123,7 +124,7 @@ struct writer {
         WRITER_ENDS
     } step;
     uint32_t tx, rows_n, rows_wanted, epoch;
-    uint32_t rows[TX_ROWS_MAX], key;
+    uint32_t rows[TX_ROWS_MAX], key, last_key;
     uint64_t xid, waits_since; /* xid 0: none yet */
     bool holds_table, commits, synchronous;
 };
@@ -232,7 +233,8 @@ struct process {
 };
 
 struct topic {
-    uint32_t partitions;
+    uint32_t partitions; /* that keys are spread over: as many as it has when it is pinned */
+    bool grown;          /* it has one more */
     int32_t pinned;
     uint64_t missing_until, fewer_until;
 };
@@ -266,7 +268,7 @@ struct request {
 
 /* How often things happen in this seed, of 1000. */
 struct mix {
-    uint32_t asynchronous, rolled_back, held_long, early_xid, many_rows, keyless;
+    uint32_t asynchronous, rolled_back, held_long, early_xid, many_rows, keyless, same_key;
     uint32_t statement_fails, statement_slow, reply_lost, first_refused, refused, unpublished, open_fails;
     uint32_t think_ms, batch_max, latency_ms, wal_flush_ms, sequence_ahead, pump_late;
     bool any_first_sequence; /* KAFKA-15591 */
@@ -283,8 +285,8 @@ struct sim {
     struct relay_limits limits;
     struct mix mix;
     struct database db, standby;
-    bool standby_cut;
-    uint32_t db_epoch; /* counts crashes */
+    bool standby_cut, writers_wait; /* wait: until a relay saw the restarted sequence */
+    uint32_t db_epoch;              /* counts crashes */
     uint64_t db_down_until;
     struct sim_row rows[ROWS_MAX];
     uint32_t rows_n, rows_target, txs_n, keys_n, writers_n;
@@ -299,8 +301,8 @@ struct sim {
     uint32_t requests_next, lives_n, sessions_n, pids_n;
     uint32_t fired[FAULTS];
     bool next_writer_long, next_unpublished, next_row_refused;
-    const char *without; /* a check that is left out */
-    uint64_t faults_end, finish_by, stopped_by;
+    const char *without; /* checks that are left out, with commas between */
+    uint64_t faults_end, finish_by, stopped_by, writers_wait_since;
     uint64_t checks, steps;
 };
 
@@ -329,10 +331,10 @@ void database_commit(struct sim *sim, const struct writer *writer);
 void database_roll_back(struct sim *sim, const struct writer *writer);
 void database_mark(struct sim *sim, uint32_t row);
 void database_flush(struct sim *sim);
-void database_crash(struct sim *sim);     /* with what was not flushed */
-void database_cut(struct sim *sim);       /* the standby gets nothing any more */
-void database_fail_over(struct sim *sim); /* to it */
-bool database_truncate(struct sim *sim);  /* false: somebody holds the table */
+void database_crash(struct sim *sim);                  /* with what was not flushed */
+void database_cut(struct sim *sim);                    /* the standby gets nothing any more */
+void database_fail_over(struct sim *sim);              /* to it */
+bool database_truncate(struct sim *sim, bool trigger); /* RESTART IDENTITY; false: somebody holds the table */
 struct relay_token token_none(void);
 bool token_equal(struct relay_token a, struct relay_token b);
 struct row_event_id row_event_id(const struct sim *sim, uint32_t row);

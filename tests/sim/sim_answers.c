@@ -36,10 +36,10 @@ static void on_metadata(struct sim *sim, const struct event *event)
     if (!p || p->topic_question != event->a)
         return;
     const struct topic *topic = &sim->topics[p->topic_of[p->topic_asked]];
-    int32_t actual_n = sim->now < topic->missing_until ? 0 : (int32_t)topic->partitions;
-    if (actual_n > 1 && topic->pinned && sim->now < topic->fewer_until) {
+    int32_t actual_n = sim->now < topic->missing_until ? 0 : (int32_t)topic->partitions + topic->grown;
+    if (actual_n > 1 && topic->pinned > 1 && sim->now < topic->fewer_until) {
         sim_fired(sim, FAULT_FEWER);
-        actual_n--;
+        actual_n = topic->pinned - (sim_chance(sim, 500) ? 1 : 0);
     }
     if (actual_n == 0 || !p->connected) {
         tell_topic(sim, p, 0, 0);

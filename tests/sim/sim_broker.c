@@ -9,7 +9,7 @@ void broker_start(struct sim *sim)
 {
     memset(sim->partitions, 0, sizeof sim->partitions);
     for (uint32_t t = 0; t < TOPICS; t++)
-        sim->topics[t] = (struct topic){.partitions = sim_between(sim, 1, PARTITIONS_MAX)};
+        sim->topics[t] = (struct topic){.partitions = sim_between(sim, 1, PARTITIONS_MAX - 1)};
     for (uint32_t i = 0; i < REQUESTS_MAX; i++)
         sim->requests[i].used = false;
 }

@@ -184,8 +184,9 @@ void database_fail_over(struct sim *sim)
     restart(sim);
 }
 
-/* With the trigger of the schema: incarnation, position and behind are emptied in the same transaction. */
-bool database_truncate(struct sim *sim)
+/* The trigger of the schema empties incarnation, position and behind in the same transaction. Without it (it was disabled) the relay must
+ * see the sequence before ids are drawn again. */
+bool database_truncate(struct sim *sim, bool trigger)
 {
     struct database *db = &sim->db;
     for (uint32_t w = 0; w < sim->writers_n; w++)
@@ -195,10 +196,15 @@ bool database_truncate(struct sim *sim)
         if (db->state[row] == ROW_COMMITTED)
             db->state[row] = ROW_TRUNCATED;
     memset(db->by_id, 0xff, sizeof db->by_id);
-    memset(db->records, 0, sizeof db->records);
-    db->sequence = db->logged = db->floor = 0;
-    db->incarnation = token_none();
+    db->sequence = db->logged = 0;
+    if (trigger) {
+        memset(db->records, 0, sizeof db->records);
+        db->floor = 0;
+        db->incarnation = token_none();
+    }
+    sim->writers_wait = !trigger;
+    sim->writers_wait_since = sim->now;
     database_flush(sim);
-    TRACE(sim, "TRUNCATE RESTART IDENTITY");
+    TRACE(sim, "TRUNCATE RESTART IDENTITY%s", trigger ? "" : " without the trigger");
     return true;
 }

@@ -121,6 +121,7 @@ static void take(struct sim *sim, struct statement *s)
     s->granted = sim->now >= db->lease_until || db->lease_life == s->life;
     if (!s->granted)
         return;
+    sim->writers_wait = false;
     oracle_excuse_others(sim, s->life); /* their rows may be published by this one as well */
     db->lease = db->incarnation = s->token;
     db->lease_life = s->life;

@@ -94,6 +94,15 @@ static void on_promote(struct sim *sim, const struct event *event)
     database_fail_over(sim);
 }
 
+/* Is there a relay that will notice that the sequence stands below the highest id that it saw? */
+static bool somebody_reads(const struct sim *sim)
+{
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        if (sim->processes[i].alive && relay_view(sim->processes[i].relay).highest > 0)
+            return true;
+    return false;
+}
+
 static void hit_database(struct sim *sim, enum fault fault)
 {
     if (sim->standby_cut || sim->now < sim->db_down_until)
@@ -107,11 +116,16 @@ static void hit_database(struct sim *sim, enum fault fault)
         break;
     case FAULT_FAILOVER:
     case FAULT_FAILOVER_POOLED:
+        if (sim->writers_wait) /* a failover that undoes what the relay did about the sequence is nobody's promise */
+            break;
         database_cut(sim);
         sim_at(sim, sim->now + sim_between(sim, 1, sim_chance(sim, 500) ? 100 : 1000), on_promote)->a = fault == FAULT_FAILOVER_POOLED;
         break;
     case FAULT_TRUNCATE:
-        if (database_truncate(sim))
+    case FAULT_RESTARTED:
+        if (fault == FAULT_RESTARTED && !somebody_reads(sim))
+            break;
+        if (database_truncate(sim, fault == FAULT_TRUNCATE))
             sim_fired(sim, fault);
         else
             sim_at(sim, sim->now + 1, on_fault)->a = fault;
@@ -159,6 +173,7 @@ static void on_fault(struct sim *sim, const struct event *event)
     case FAULT_FAILOVER:
     case FAULT_FAILOVER_POOLED:
     case FAULT_TRUNCATE:
+    case FAULT_RESTARTED:
         hit_database(sim, fault);
         break;
     case FAULT_STUCK:
@@ -211,6 +226,8 @@ static void on_keep_running(struct sim *sim, const struct event *event)
         alive += sim->processes[i].alive;
     if (alive == 0 && !sim->stopped_by && sim_chance(sim, 300))
         process_start(sim);
+    if (sim->writers_wait && sim->now > sim->writers_wait_since + 2000 && sim->db.floor == 0 && !somebody_reads(sim))
+        sim->writers_wait = false; /* there is nothing to be noticed */
     struct process *p = process_any(sim);
     if (alive == 2 && !p->paused && sim_chance(sim, 20)) {
         if (sim_chance(sim, 500))
@@ -221,22 +238,33 @@ static void on_keep_running(struct sim *sim, const struct event *event)
     sim_at(sim, sim->now + 20, on_keep_running);
 }
 
+/* The topic gets one partition more, once its count is pinned. */
+static void on_grow(struct sim *sim, const struct event *event)
+{
+    struct topic *topic = &sim->topics[event->a];
+    topic->grown = topic->pinned > 0;
+    if (!topic->grown)
+        sim_at(sim, sim->now + 50, on_grow)->a = event->a;
+}
+
 void faults_start(struct sim *sim)
 {
-    static const enum fault planned[] = {FAULT_KILL,     FAULT_STOP,        FAULT_PAUSE,      FAULT_CRASH,   FAULT_CRASH_POOLED,
-                                         FAULT_FAILOVER, FAULT_TRUNCATE,    FAULT_CONNECTION, FAULT_OUTCOME, FAULT_FAILOVER_POOLED,
-                                         FAULT_STUCK,    FAULT_LONG_WRITER, FAULT_TOPIC,      FAULT_FEWER,   FAULT_ROW,
-                                         FAULT_FATAL,    FAULT_LEADER,      FAULT_UNPUBLISHED};
+    static const enum fault planned[] = {FAULT_KILL,      FAULT_STOP,        FAULT_PAUSE,      FAULT_CRASH,      FAULT_CRASH_POOLED,
+                                         FAULT_FAILOVER,  FAULT_TRUNCATE,    FAULT_CONNECTION, FAULT_OUTCOME,    FAULT_FAILOVER_POOLED,
+                                         FAULT_STUCK,     FAULT_LONG_WRITER, FAULT_TOPIC,      FAULT_FEWER,      FAULT_ROW,
+                                         FAULT_RESTARTED, FAULT_FATAL,       FAULT_LEADER,     FAULT_UNPUBLISHED};
     const uint32_t planned_n = sizeof planned / sizeof planned[0];
     enum fault favourites[3];
     for (uint32_t i = 0; i < 3; i++)
         favourites[i] = planned[sim_below(sim, planned_n)];
-    uint32_t n = sim_between(sim, 9, 24);
-    sim->faults_end = sim_between(sim, 1500, 4000);
+    uint32_t n = sim_between(sim, 10, 40);
+    sim->faults_end = sim_between(sim, 1500, 6000);
     for (uint32_t i = 0; i < n; i++) {
         enum fault fault = sim_chance(sim, 650) ? favourites[sim_below(sim, 3)] : planned[sim_below(sim, planned_n)];
         sim_at(sim, sim_between(sim, 50, (uint32_t)sim->faults_end), on_fault)->a = fault;
     }
+    for (uint32_t t = 0; t < TOPICS; t++)
+        sim_at(sim, sim_below(sim, (uint32_t)sim->faults_end), on_grow)->a = t;
     sim_at(sim, sim->faults_end + 2600, on_over);
     sim_at(sim, 0, on_keep_running);
 }

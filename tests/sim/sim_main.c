@@ -25,15 +25,20 @@ struct sums {
     uint64_t passed, failed, rows, steps, checks, fired[FAULTS];
 };
 
-static volatile sig_atomic_t seed_at_abort; /* for the message when the core's own assert fails */
+enum {
+    SEED_SECONDS = 20
+}; /* a thousand times what one takes */
 
-static void on_abort(int signo)
+static volatile sig_atomic_t seed_now; /* for the message when the core's own assert fails, or it loops */
+
+static void on_end(int signo)
 {
     char text[64];
-    int n = snprintf(text, sizeof text, "aborted in seed %d\n", (int)seed_at_abort);
+    int n = snprintf(text, sizeof text, "%s in seed %d\n", signo == SIGALRM ? "hangs" : "aborted", (int)seed_now);
     if (n > 0)
         (void)!write(STDERR_FILENO, text, (size_t)n);
     signal(signo, SIG_DFL);
+    raise(signo);
 }
 
 static bool read_number(const char *text, uint64_t *ret_number)
@@ -79,11 +84,13 @@ static struct sums run_some(const struct options *options, uint64_t job)
     struct sim *sim = calloc(1, sizeof *sim);
     if (!sim)
         return sums;
-    signal(SIGABRT, on_abort);
+    signal(SIGABRT, on_end);
+    signal(SIGALRM, on_end);
     sim->without = options->without;
     sim->tracing = options->trace;
     for (uint64_t i = job; i < options->seeds && !(options->stop && sums.failed); i += options->jobs) {
-        seed_at_abort = (int)(options->first + i);
+        seed_now = (sig_atomic_t)(options->first + i);
+        alarm(SEED_SECONDS);
         bool passed = sim_run(sim, options->first + i);
         sums.passed += passed;
         sums.failed += !passed;

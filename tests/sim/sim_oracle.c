@@ -61,8 +61,9 @@ void oracle_marked(struct sim *sim, uint32_t n)
 static bool is_covered(const struct sim *sim, const struct sim_row *row)
 {
     const int64_t *records = sim->db.records[row->topic];
+    bool waits_for_partition = row->place >= (int32_t)sim->topics[row->topic].partitions;
     for (int32_t i = 0; i < RECORDS_MAX; i++) {
-        bool about_it = i - 2 == RELAY_WHOLE_TOPIC || i - 2 == RELAY_UNPLACED || i - 2 == row->place;
+        bool about_it = i - 2 == RELAY_WHOLE_TOPIC || i - 2 == row->place || (i - 2 == RELAY_UNPLACED && waits_for_partition);
         if (about_it && records[i] && records[i] <= row->id)
             return true;
     }
@@ -112,6 +113,8 @@ void oracle_published(struct sim *sim, struct process *p, const struct relay_act
         sim_violation(sim, "identity", "row %u belongs to %u/%d and is handed over to another", slot->row, row->topic, row->place);
         return;
     }
+    if (row->place >= (int32_t)sim->topics[row->topic].partitions + sim->topics[row->topic].grown)
+        sim_violation(sim, "identity", "row %u is handed over to partition %d, which does not exist", slot->row, row->place);
     const struct client_lane *lane = &p->session.lanes[row->topic][row->place];
     if (lane->handed >= sim->limits.lane_rows)
         sim_violation(sim, "lane_share", "%u rows of %u/%d are handed over at once", lane->handed + 1, row->topic, row->place);

@@ -189,6 +189,8 @@ static void publish(struct sim *sim, struct process *p, const struct relay_actio
     }
     slot->handed = true;
     row->handed_life = p->life;
+    if (sim->db.lease_life != p->life && sim->fired[FAULT_FAILOVER] + sim->fired[FAULT_FAILOVER_POOLED] > 0)
+        row->excused = true; /* a failover forgot that the lease was renewed, and granted it to another */
     session_enqueue(sim, p, action->slot, row->topic, (uint32_t)row->place);
 }
 

@@ -17,7 +17,7 @@ static void step_in(struct sim *sim, struct writer *w, uint64_t delay_ms)
 /* The last rows are written when the faults are over. */
 static uint32_t rows_allowed(const struct sim *sim)
 {
-    return sim->faults_over ? sim->rows_target : sim->rows_target - 30;
+    return sim->faults_over ? sim->rows_target : sim->rows_target - 40;
 }
 
 static void forget_locks(struct sim *sim, struct writer *w)
@@ -40,7 +40,7 @@ static void think(struct sim *sim, struct writer *w)
 
 static void begin(struct sim *sim, struct writer *w)
 {
-    if (sim->rows_n >= rows_allowed(sim) || sim->now < sim->db_down_until) {
+    if (sim->rows_n >= rows_allowed(sim) || sim->now < sim->db_down_until || sim->writers_wait) {
         if (!writers_done(sim))
             step_in(sim, w, 20);
         return;
@@ -51,7 +51,7 @@ static void begin(struct sim *sim, struct writer *w)
     w->synchronous = !sim_chance(sim, sim->mix.asynchronous);
     if (sim_chance(sim, sim->mix.early_xid))
         w->xid = ++sim->xids_n;
-    w->key = KEY_NONE;
+    w->key = w->last_key = KEY_NONE;
     w->step = WRITER_LOCKS_KEY;
     step_in(sim, w, sim_below(sim, 6));
 }
@@ -75,7 +75,11 @@ static void lock_key(struct sim *sim, struct writer *w)
             step_in(sim, w, sim_below(sim, 3));
             return;
         }
-        w->key = sim_chance(sim, 400) ? sim_below(sim, 6) : sim_below(sim, sim->keys_n);
+        if (w->last_key != KEY_NONE && sim_chance(sim, sim->mix.same_key))
+            w->key = w->last_key;
+        else
+            w->key = sim_chance(sim, 400) ? sim_below(sim, 6) : sim_below(sim, sim->keys_n);
+        w->last_key = w->key;
         w->waits_since = sim->now;
     }
     struct sim_key *key = &sim->keys[w->key];
@@ -95,6 +99,10 @@ static void lock_key(struct sim *sim, struct writer *w)
 
 static void lock_table(struct sim *sim, struct writer *w)
 {
+    if (sim->writers_wait) {
+        step_in(sim, w, 10);
+        return;
+    }
     w->holds_table = true;
     if (!w->xid)
         w->xid = ++sim->xids_n;
@@ -214,7 +222,7 @@ static void name_key(struct sim *sim, uint32_t k)
     key->topic = k % TOPICS;
     key->spread = hash_murmur2(name, 3);
     key->hash = hash_key(topic, 2, name, 3);
-    key->wish = k % 13 == 5 ? (int32_t)sim_below(sim, sim->topics[key->topic].partitions) : -1;
+    key->wish = k % 13 == 5 ? (int32_t)sim_below(sim, sim->topics[key->topic].partitions + 1) : -1; /* the last one comes later */
     key->owner = NOBODY;
     key->rows_n = 0;
 }
@@ -223,7 +231,7 @@ void writers_start(struct sim *sim)
 {
     sim->keys_n = sim_between(sim, 24, KEYS_MAX);
     sim->writers_n = sim_between(sim, 3, WRITERS_MAX - 1);
-    sim->rows_target = sim_between(sim, 240, 340);
+    sim->rows_target = sim_between(sim, 250, 500);
     for (uint32_t k = 0; k < sim->keys_n; k++)
         name_key(sim, k);
     memset(sim->writers, 0, sizeof sim->writers);
