@@ -32,7 +32,7 @@ static void copy_uuid(unsigned char to[16], const struct database_result *result
 
 struct relay_token decode_token(const struct database_result *result, uint32_t row, unsigned column)
 {
-    struct relay_token token;
+    struct relay_token token = {{0}};
 
     copy_uuid(token.bytes, result, row, column);
     return token;
