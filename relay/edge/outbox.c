@@ -59,6 +59,7 @@ static void outbox_end(struct outbox *o)
     names_free(o->names);
     free(o->rows);
     free(o->slots);
+    free(o->found);
     free(o->table);
     free(o->holder);
     free(o->sequence);

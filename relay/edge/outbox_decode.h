@@ -20,13 +20,11 @@ struct decode_limits {
     bool settled;           /* the answer says which rows are */
 };
 
-/* Fills `rows`, which has room for all rows of `result`, and `ret_read` around it. `ret_bytes`: what the rows take together. Returns false
- * with a sentence in `error` if the answer is not one that the statement can give. */
+/* Fills `rows` and `found`, which have room for `limits->rows`, and `ret_read` around `rows`. found[i] is row i's bytes, pointing into the
+ * result; of a settled row nothing. `ret_bytes`: what the rows take together. Returns false with a sentence in `error` if the answer is not
+ * one that the statement can give. */
 bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct names *names, struct row *rows,
-                 struct relay_read *ret_read, size_t *ret_bytes, const char **error);
-/* Row `i` of the result, whose core part is `row`; it points into the result. */
-void decode_row(const struct database_result *result, uint32_t i, const struct decode_limits *limits, const struct row *row,
-                struct outbox_row *ret_row);
+                 struct outbox_row *found, struct relay_read *ret_read, size_t *ret_bytes, const char **error);
 
 struct relay_token decode_token(const struct database_result *result, uint32_t row, unsigned column); /* of zeros: NULL */
 /* Records of outbox.behind in the answer to a take, from its second row on; `behind` has room for all of them. Returns false if topic

@@ -12,9 +12,11 @@ static void rows_reserve(struct outbox *o, uint32_t rows)
         return;
     free(o->rows);
     free(o->slots);
+    free(o->found);
     o->rows = calloc(rows, sizeof(*o->rows));
     o->slots = calloc(rows, sizeof(*o->slots));
-    if (!o->rows || !o->slots)
+    o->found = calloc(rows, sizeof(*o->found));
+    if (!o->rows || !o->slots || !o->found)
         abort();
     o->rows_max = rows;
 }
@@ -27,13 +29,11 @@ static void rows_hold(struct outbox *o, struct database_result *result, uint32_t
     struct lent *lent = NULL;
 
     for (uint32_t i = 0; i < rows_n; i++) {
-        struct outbox_row row;
         if (o->slots[i] == ROW_NO_SLOT)
             continue;
         if (!lent)
             lent = bytes_lend(o->bytes, result, whole_bytes);
-        decode_row(result, i, &o->read_limits, &o->rows[i], &row);
-        bytes_hold(o->bytes, lent, o->slots[i], &row);
+        bytes_hold(o->bytes, lent, o->slots[i], &o->found[i]);
     }
     if (lent)
         bytes_lent(o->bytes, lent);
@@ -52,7 +52,7 @@ static void on_read(void *data, struct database_result *result, const struct dat
         operation_failed(o, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, error);
         return;
     }
-    if (!decode_read(result, &o->read_limits, o->names, o->rows, &read, &whole_bytes, &why)) {
+    if (!decode_read(result, &o->read_limits, o->names, o->rows, o->found, &read, &whole_bytes, &why)) {
         database_result_free(result);
         o->callbacks.on_failed(o->data, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, why);
         return;

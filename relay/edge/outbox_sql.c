@@ -152,31 +152,30 @@ static char *inner_columns(const struct outbox_columns *c, bool with_settled)
     return n < 0 ? NULL : text;
 }
 
-#define LSN_INT8(read) "(" read "() - '0/0'::pg_lsn)::int8"
+/* What every read begins with: a row whose id is the insert LSN, whose event_id is the token, and whose size is the flush LSN. */
+#define HEAD                                                                                                                           \
+    "SELECT (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::int8 AS id, " TOKEN " AS event_id, NULL::text AS topic, NULL::text AS key," \
+    " NULL::bytea AS payload, NULL::text AS headers, NULL::int4 AS partition, NULL::timestamptz AS created_at,"                        \
+    " (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::int8 AS size"
 
 /* The answer has a head even where there is nothing to read: the token and the LSNs belong to the same snapshot. It is a row of its own, so
  * that they are not sent again with every row. `source` gives at most $4 rows; they are cut after the one that reaches $5 bytes. $6: a larger
  * row comes without its payload and headers. */
 static bool build_read(struct outbox_sql *sql, enum sql_name which, const char *name, bool with_settled, const char *source)
 {
-    const char *live = with_settled ? "NOT settled AND " : "";
+    static const char live_columns[] = "id, event_id, topic, key, CASE WHEN size <= $6::int4 THEN payload END,"
+                                       " CASE WHEN size <= $6::int4 THEN headers::text END, partition, created_at, size";
+    static const char settled_columns[] =
+        "id, CASE WHEN NOT settled THEN event_id END, CASE WHEN NOT settled THEN topic END,"
+        " CASE WHEN NOT settled THEN key END, CASE WHEN NOT settled AND size <= $6::int4 THEN payload END,"
+        " CASE WHEN NOT settled AND size <= $6::int4 THEN headers::text END, partition, created_at, size,"
+        " settled";
 
     return set(sql, which, name,
-               "(SELECT " LSN_INT8(
-                   "pg_current_wal_insert_lsn") " AS id, " TOKEN " AS event_id, NULL::text AS topic, NULL::text AS key,"
-                                                " NULL::bytea AS payload, NULL::text AS headers, NULL::int4 AS partition, "
-                                                "NULL::timestamptz AS created_at, " LSN_INT8(
-                                                    "pg_current_wal_flush_lsn") " AS size%s) UNION ALL ("
-                                                                                "SELECT id, %s, %s, %s, CASE WHEN %ssize <= $6::int4 THEN "
-                                                                                "payload END,"
-                                                                                " CASE WHEN %ssize <= $6::int4 THEN headers::text END, "
-                                                                                "partition, created_at, size%s FROM ("
-                                                                                "SELECT u.*, sum(least(size, $6::int4)::int4) OVER (ROWS "
-                                                                                "UNBOUNDED PRECEDING) AS upto FROM (%s) u"
-                                                                                ") v WHERE upto - least(size, $6::int4) < $5::int8)",
-               with_settled ? ", NULL::bool AS settled" : "", with_settled ? "CASE WHEN NOT settled THEN event_id END" : "event_id",
-               with_settled ? "CASE WHEN NOT settled THEN topic END" : "topic", with_settled ? "CASE WHEN NOT settled THEN key END" : "key",
-               live, live, with_settled ? ", settled" : "", source);
+               "(" HEAD "%s) UNION ALL (SELECT %s FROM ("
+               "SELECT u.*, sum(least(size, $6::int4)::int4) OVER (ROWS UNBOUNDED PRECEDING) AS upto FROM (%s) u"
+               ") v WHERE upto - least(size, $6::int4) < $5::int8)",
+               with_settled ? ", NULL::bool AS settled" : "", with_settled ? settled_columns : live_columns, source);
 }
 
 /* Gaps first, then the tail, and the first $4 of them; parenthesised like this the tail is not even begun when the gaps are enough. */

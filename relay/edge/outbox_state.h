@@ -72,6 +72,7 @@ struct outbox {
 
     struct row *rows; /* of the last answer, and their slots */
     row_slot *slots;
+    struct outbox_row *found; /* their bytes, in the answer */
     uint32_t rows_max;
     struct bytes *bytes;
     struct names *names;
