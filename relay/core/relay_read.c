@@ -167,9 +167,9 @@ static void fetch_begin(struct relay *r, struct relay_action *ret_action)
     uint32_t wanted = settled_too ? r->limits.settled_rows : r->limits.fetch_rows, room = window_room_rows(relay_window(r));
 
     r->read_rows = wanted < room ? wanted : room;
-    r->read_full = !gaps_full(g, r->read_rows);
-    if (!r->read_full)
+    if (gaps_full(g, r->read_rows) && r->read_full)
         relay_note(r, (struct relay_told){.note = RELAY_NOTE_GAPS_FULL});
+    r->read_full = !gaps_full(g, r->read_rows);
 #ifdef MUTANT_TAIL_ALONE
     r->gaps_alone = !r->gaps_alone;
     r->read_full = !r->gaps_alone;

@@ -34,9 +34,9 @@ struct relay_limits stage_limits(void)
 
 struct stage *stage_bare(const struct relay_limits *limits, unsigned answered, uint64_t now_ms)
 {
-    struct stage *s = calloc(1, sizeof *s);
+    struct stage *s = test_allocate(sizeof *s);
 
-    CHECK(s != NULL && limits->window_rows <= STAGE_ROWS);
+    CHECK(limits->window_rows <= STAGE_ROWS);
     s->limits = *limits;
     s->now_ms = now_ms;
     s->token = 1;
@@ -57,9 +57,8 @@ struct stage *stage_set(const struct relay_limits *limits)
 
 struct stage *stage_twin(const struct stage *s)
 {
-    struct stage *twin = malloc(sizeof *twin);
+    struct stage *twin = test_allocate(sizeof *twin);
 
-    CHECK(twin != NULL);
     *twin = *s;
     twin->relay = relay_new(&s->limits, 0);
     CHECK(twin->relay != NULL && relay_size(twin->relay) == relay_size(s->relay));

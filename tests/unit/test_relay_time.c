@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* When the relay wakes: never in a busy loop, whatever is wrong. That no wait ends in the past is checked wherever a stage runs. */
+#include "relay/core/relay.h"
+
+#include "tests/lib/test.h"
+#include "tests/unit/stage.h"
+
+/* How often it wakes in ten seconds while fetches bring nothing. */
+static unsigned wakes(struct stage *s)
+{
+    unsigned before = s->waits;
+
+    stage_idle_for(s, 10000);
+    return s->waits - before;
+}
+
+static struct stage *stage_idle_relay(void)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->answered |= STAGE_ANSWERS(RELAY_SAVE) | STAGE_ANSWERS(RELAY_MARK);
+    stage_idle_for(s, 5000);
+    return s;
+}
+
+/* A wake to ask, a wake for the answer. */
+TEST(relay_that_is_idle_polls_twenty_times_a_second)
+{
+    struct stage *s = stage_idle_relay();
+
+    CHECK(wakes(s) <= 2 * 25 * 10);
+}
+
+TEST(relay_that_waits_for_an_answer_wakes_for_its_beat_only)
+{
+    struct stage *s = stage_idle_relay();
+    unsigned before;
+
+    stage_await(s, RELAY_FETCH, 100);
+    before = s->waits;
+    stage_pass(s, 10000);
+    CHECK(s->waits - before <= 10);
+}
+
+TEST(relay_that_stands_by_wakes_rarely)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_bare(&limits, STAGE_ANSWERS(RELAY_CONNECT), STAGE_START_MS);
+
+    for (unsigned i = 0; i < 10; i++) {
+        s->asked[RELAY_LEASE_TAKE] = false;
+        relay_on_lease(s->relay, s->now_ms, s->now_ms, NULL);
+        stage_run(s);
+        stage_await(s, RELAY_LEASE_TAKE, 1000);
+    }
+    CHECK(s->now_ms >= STAGE_START_MS + 9000 && s->waits <= 30);
+}
+
+TEST(relay_with_rows_it_cannot_hand_wakes_no_more_often)
+{
+    struct stage *s = stage_idle_relay();
+
+    s->answered &= ~(STAGE_ANSWERS(RELAY_SESSION_OPEN) | STAGE_ANSWERS(RELAY_TOPIC));
+    stage_fetch(s, "1 2/1 4@1 5/9"); /* a gap, a topic that is not known, a partition that does not exist */
+    relay_on_session_broken(s->relay, s->now_ms, RELAY_FAULT_SESSION);
+    stage_run(s);
+    stage_idle(s, RELAY_WRITERS, 1000);
+    stage_writers(s, 5, "71");
+    CHECK(wakes(s) <= 2 * 30 * 10);
+}
+
+TEST(relay_without_a_database_wakes_no_more_often)
+{
+    struct stage *s = stage_idle_relay();
+
+    stage_fetch(s, "1 2/1 4@1");
+    s->answered &= ~STAGE_ANSWERS(RELAY_CONNECT);
+    stage_lose(s);
+    stage_deliver(s, "1");
+    CHECK(wakes(s) <= 25 * 10);
+}
+
+TEST(relay_that_stops_wakes_no_more_often)
+{
+    struct stage *s = stage_idle_relay();
+    unsigned before = s->waits;
+
+    stage_fetch(s, "1 2/1");
+    relay_on_stop(s->relay, s->now_ms);
+    stage_run(s);
+    stage_pass(s, 9000);
+    CHECK(s->waits - before <= 25 * 10);
+}
+
+/* Each statement that fails is asked again, but not in a loop. */
+static void fails_in_measure(struct stage *s, enum relay_action_type type, unsigned failures)
+{
+    uint64_t begun_ms = s->now_ms;
+
+    for (unsigned i = 0; i < failures; i++) {
+        if (type == RELAY_FETCH)
+            stage_await(s, type, s->limits.backoff_max_ms);
+        else
+            stage_idle(s, type, s->limits.backoff_max_ms);
+        stage_fail(s, type);
+    }
+    CHECK(s->now_ms >= begun_ms + failures * s->limits.backoff_min_ms / 4);
+}
+
+TEST(relay_backs_off_from_each_statement_that_fails)
+{
+    struct stage *s = stage_idle_relay();
+
+    fails_in_measure(s, RELAY_FETCH, 10);
+    s = stage_idle_relay();
+    s->answered &= ~(STAGE_ANSWERS(RELAY_SAVE) | STAGE_ANSWERS(RELAY_MARK));
+    s->insert_lsn = 10;
+    stage_fetch(s, "1 3");
+    fails_in_measure(s, RELAY_FLUSH, 8);
+    fails_in_measure(s, RELAY_WRITERS, 10);
+    stage_idle(s, RELAY_FLUSH, 10000);
+    stage_flush(s, 10);
+    stage_deliver(s, "1");
+    fails_in_measure(s, RELAY_MARK, 8);
+    fails_in_measure(s, RELAY_SAVE, 8);
+}
+
+TEST(relay_backs_off_from_a_lease_that_cannot_be_asked_for)
+{
+    struct relay_limits limits = stage_limits();
+
+    fails_in_measure(stage_bare(&limits, STAGE_ANSWERS(RELAY_CONNECT), STAGE_START_MS), RELAY_LEASE_TAKE, 30);
+}
+
+TEST(relay_beats_again_soon_when_a_beat_failed)
+{
+    struct stage *s = stage_idle_relay();
+    uint64_t failed_ms;
+
+    s->answered &= ~STAGE_ANSWERS(RELAY_LEASE_BEAT);
+    stage_idle(s, RELAY_LEASE_BEAT, 10000);
+    failed_ms = s->now_ms;
+    stage_fail(s, RELAY_LEASE_BEAT);
+    CHECK(relay_view(s->relay).lease_held);
+    stage_idle(s, RELAY_LEASE_BEAT, s->limits.backoff_min_ms);
+    CHECK(s->now_ms <= failed_ms + s->limits.backoff_min_ms);
+}
+
+TEST(relay_backs_off_from_a_topic_that_cannot_be_learned)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "1");
+    fails_in_measure(s, RELAY_TOPIC, 20);
+    for (unsigned i = 0; i < 20; i++) {
+        stage_idle(s, RELAY_TOPIC, s->limits.backoff_max_ms);
+        stage_topic(s, 0, 0, 0);
+    }
+    CHECK(s->now_ms > STAGE_START_MS + 30000);
+    CHECK_EQ(stage_told_n(s, RELAY_NOTE_TOPIC_CLOSED), 1); /* once, not with every try */
+}
+
+TEST(relay_backs_off_from_a_session_that_breaks)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    for (unsigned i = 0; i < 20; i++) {
+        relay_on_session_broken(s->relay, s->now_ms, RELAY_FAULT_SESSION);
+        stage_run(s);
+        s->answered &= ~STAGE_ANSWERS(RELAY_SESSION_OPEN);
+        stage_close(s);
+        stage_idle(s, RELAY_SESSION_OPEN, s->limits.backoff_max_ms);
+        s->asked[RELAY_SESSION_OPEN] = false;
+        relay_on_session_open(s->relay, s->now_ms);
+    }
+    CHECK(s->now_ms > STAGE_START_MS + 30000);
+}
