@@ -17,6 +17,7 @@
 #define TESTS_LIB_TEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct test {
@@ -65,6 +66,9 @@ void test_suite_stop(void);
             test_pause();                                                                                          \
         }                                                                                                          \
     } while (0)
+/* Zeroed memory that a test need not free: it and what it points to are no leaks. */
+void *test_allocate(size_t size);
+
 uint64_t test_now_ms(void);
 void test_pause(void);    /* a few milliseconds, for WAIT_UNTIL only */
 unsigned test_slow(void); /* the factor for deadlines: TEST_SLOW, 3 in sanitised builds, or 1 */

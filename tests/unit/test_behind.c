@@ -10,7 +10,7 @@
 
 static struct behind *behind_new(void)
 {
-    return behind_init(malloc(behind_size(RECORDS)), RECORDS);
+    return behind_init(test_allocate(behind_size(RECORDS)), RECORDS);
 }
 
 TEST(behind_record_admits_only_below_its_first_row)

@@ -12,7 +12,7 @@
 
 static struct gaps *gaps_new(void)
 {
-    return gaps_init(malloc(gaps_size(RANGES, WRITERS)), RANGES, WRITERS, 0);
+    return gaps_init(test_allocate(gaps_size(RANGES, WRITERS)), RANGES, WRITERS, 0);
 }
 
 /* A read that brings these ids, 0 ends them, and is whole up to `upto`. Returns how many of them were taken. */

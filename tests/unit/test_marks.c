@@ -24,7 +24,7 @@ static void fill(struct marks *m, const int64_t *ids, uint32_t n)
 
 static struct marks *marks_new(void)
 {
-    return marks_init(malloc(marks_size(ROWS)), ROWS);
+    return marks_init(test_allocate(marks_size(ROWS)), ROWS);
 }
 
 TEST(marks_are_in_the_order_of_their_ids)

@@ -11,7 +11,7 @@
 
 static struct topics *topics_new(void)
 {
-    return topics_init(malloc(topics_size(TOPICS, LANES)), TOPICS, LANES);
+    return topics_init(test_allocate(topics_size(TOPICS, LANES)), TOPICS, LANES);
 }
 
 /* Topic 0 is open with as many partitions. */
@@ -231,7 +231,7 @@ TEST(topics_list_the_lanes_of_each)
 /* Many lanes share few buckets of the hash. */
 TEST(topics_find_every_one_of_many_lanes)
 {
-    struct topics *t = topics_init(malloc(topics_size(8, 300)), 8, 300);
+    struct topics *t = topics_init(test_allocate(topics_size(8, 300)), 8, 300);
 
     for (uint32_t topic = 0; topic < 8; topic++)
         topics_use(t, 0, topic);

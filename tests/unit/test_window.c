@@ -15,7 +15,7 @@
 /* Lanes 0 and 1 are open; a lane hands 3 rows at once. */
 static struct window *window_new(void)
 {
-    struct window *w = window_init(malloc(window_size(ROWS, LANES)), ROWS, BYTES_MAX, LANES, SHARE);
+    struct window *w = window_init(test_allocate(window_size(ROWS, LANES)), ROWS, BYTES_MAX, LANES, SHARE);
 
     window_lane_open(w, 0, false);
     window_lane_open(w, 1, false);

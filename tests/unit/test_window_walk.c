@@ -113,7 +113,7 @@ static void model_settle(struct model *m, struct window *w, uint64_t *seed)
 
 TEST(window_walks_beside_a_model)
 {
-    struct window *w = window_init(malloc(window_size(50, 2)), 50, 1000, 2, 10);
+    struct window *w = window_init(test_allocate(window_size(50, 2)), 50, 1000, 2, 10);
     static struct model m;
     uint64_t seed = 7;
 
