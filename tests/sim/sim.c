@@ -170,7 +170,8 @@ static void choose_mix(struct sim *sim)
     mix->early_xid = sim_between(sim, 100, 900);
     mix->many_rows = sim_between(sim, 0, 150);
     mix->keyless = sim_between(sim, 0, 150);
-    mix->same_key = sim_between(sim, 0, 600);
+    mix->same_key = sim_between(sim, 0, 900);
+    mix->apart = sim_chance(sim, 500) ? 50 : sim_between(sim, 50, 500);
     mix->statement_fails = sim_chance(sim, 500) ? 0 : sim_between(sim, 1, 30);
     mix->statement_slow = sim_chance(sim, 400) ? 0 : sim_between(sim, 1, 60);
     mix->reply_lost = sim_chance(sim, 300) ? 0 : sim_between(sim, 5, 150);
@@ -256,7 +257,7 @@ static void start(struct sim *sim, uint64_t seed)
     sim->events_n = sim->rows_n = sim->txs_n = sim->lives_n = sim->sessions_n = sim->pids_n = sim->db_epoch = 0;
     sim->xids_n = sim->db_down_until = sim->finish_by = sim->stopped_by = 0;
     sim->over = sim->faults_over = sim->standby_cut = sim->writers_wait = false;
-    sim->next_writer_long = sim->next_unpublished = sim->next_row_refused = false;
+    sim->next_writer_long = sim->next_unpublished = sim->next_row_refused = sim->crash_at_flush = false;
     sim->violation = NULL;
     memset(sim->fired, 0, sizeof sim->fired);
     memset(sim->statements, 0, sizeof sim->statements);

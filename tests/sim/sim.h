@@ -268,7 +268,7 @@ struct request {
 
 /* How often things happen in this seed, of 1000. */
 struct mix {
-    uint32_t asynchronous, rolled_back, held_long, early_xid, many_rows, keyless, same_key;
+    uint32_t asynchronous, rolled_back, held_long, early_xid, many_rows, keyless, same_key, apart;
     uint32_t statement_fails, statement_slow, reply_lost, first_refused, refused, unpublished, open_fails;
     uint32_t think_ms, batch_max, latency_ms, wal_flush_ms, sequence_ahead, pump_late;
     bool any_first_sequence; /* KAFKA-15591 */
@@ -300,7 +300,7 @@ struct sim {
     struct statement statements[STATEMENTS_MAX];
     uint32_t requests_next, lives_n, sessions_n, pids_n;
     uint32_t fired[FAULTS];
-    bool next_writer_long, next_unpublished, next_row_refused;
+    bool next_writer_long, next_unpublished, next_row_refused, crash_at_flush;
     const char *without; /* checks that are left out, with commas between */
     uint64_t faults_end, finish_by, stopped_by, writers_wait_since;
     uint64_t checks, steps;

@@ -110,6 +110,10 @@ static void hit_database(struct sim *sim, enum fault fault)
     switch ((int)fault) {
     case FAULT_CRASH:
     case FAULT_CRASH_POOLED:
+        if (fault == FAULT_CRASH_POOLED && sim_chance(sim, 500)) {
+            sim->crash_at_flush = true;
+            break;
+        }
         sim_fired(sim, fault);
         go_down(sim, fault == FAULT_CRASH_POOLED);
         database_crash(sim);
@@ -210,9 +214,17 @@ static void on_fault(struct sim *sim, const struct event *event)
 static void on_over(struct sim *sim, const struct event *event)
 {
     (void)event;
+    uint32_t fired = 0;
+    for (uint32_t f = 0; f < FAULTS; f++)
+        fired += sim->fired[f];
+    if (fired < 5) { /* too little went wrong so far */
+        sim_at(sim, sim->now + 1, on_fault)->a = FAULT_KILL;
+        sim_at(sim, sim->now + 300, on_over);
+        return;
+    }
     TRACE(sim, "the faults are over");
     sim->faults_over = true;
-    sim->next_unpublished = sim->next_row_refused = sim->next_writer_long = false;
+    sim->next_unpublished = sim->next_row_refused = sim->next_writer_long = sim->crash_at_flush = false;
     for (uint32_t i = 0; i < PROCESSES; i++)
         sim->processes[i].lose_outcome = false;
 }

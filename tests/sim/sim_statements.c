@@ -119,9 +119,21 @@ static void read_writers(struct sim *sim, struct statement *s)
     sim_at(sim, sim->now + sim_below(sim, 4), on_holders)->a = (uint32_t)(s - sim->statements);
 }
 
+/* The server dies just before it would say how far the WAL is flushed: what the rows wait for is gone with it. */
+static void crash_first(struct sim *sim, const struct statement *s)
+{
+    if (!sim->crash_at_flush || s->type != RELAY_FLUSH || sim->standby_cut || sim->now < sim->db_down_until)
+        return;
+    sim->crash_at_flush = false;
+    sim_fired(sim, FAULT_CRASH_POOLED);
+    sim->db_down_until = sim->now + sim_between(sim, 1, 60);
+    database_crash(sim);
+}
+
 static void on_execute(struct sim *sim, const struct event *event)
 {
     struct statement *s = &sim->statements[event->a];
+    crash_first(sim, s);
     if (!server_has(sim, s, on_execute) || outcome_lost(sim, s))
         return;
     if (s->failed) {

@@ -165,7 +165,7 @@ static void draw(struct sim *sim, struct writer *w)
     bool last = w->rows_n == w->rows_wanted;
     w->key = KEY_NONE;
     w->step = last ? WRITER_ENDS : WRITER_LOCKS_KEY;
-    step_in(sim, w, last ? hold_ms(sim) : sim_below(sim, sim_chance(sim, 100) ? 40 : 4));
+    step_in(sim, w, last ? hold_ms(sim) : sim_below(sim, sim_chance(sim, sim->mix.apart) ? 60 : 4));
 }
 
 static void on_step(struct sim *sim, const struct event *event)
