@@ -145,6 +145,8 @@ TEST_WITHIN(outbox_save_is_fenced_by_incarnation, 60)
 
     insert(&p, 10);
     CHECK(box_save(b, 5, NULL, 0));
+    postgres_query(p.conninfo, "UPDATE outbox.incarnation SET token = gen_random_uuid()");
+    CHECK(!box_save(b, 6, NULL, 0));
     postgres_query(p.conninfo, "DELETE FROM outbox.incarnation");
     CHECK(!box_save(b, 6, NULL, 0));
     CHECK_EQ(postgres_number(p.conninfo, "SELECT floor FROM outbox.position"), 5);
@@ -172,6 +174,34 @@ TEST_WITHIN(outbox_save_is_fenced_by_the_lease_row, 60)
     box_beat(other);
     CHECK(other->held);
     box_free(other);
+    box_free(b);
+}
+
+/* Each fence is one by itself; and a save that meets a grant which is not committed yet waits for it, and is refused. */
+TEST_WITHIN(outbox_save_waits_for_a_grant, 60)
+{
+    struct postgres p = box_postgres(NULL);
+    struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
+
+    insert(&p, 10);
+    CHECK(box_save(b, 5, NULL, 0));
+    postgres_query(p.conninfo, "UPDATE outbox.beat SET expires_at = '-infinity'");
+    struct process grant =
+        process_start((const char *[]){"psql", "-Xq", p.conninfo, "-c",
+                                       "BEGIN; SELECT outbox.take(gen_random_uuid(), gen_random_uuid(), 'x', 10000, 'outbox.event_id_seq');"
+                                       " SELECT pg_sleep(1); COMMIT",
+                                       NULL},
+                      NULL, NULL);
+    WAIT_UNTIL(postgres_number(p.conninfo, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == 1, 10);
+    CHECK(!box_save(b, 9, NULL, 0));
+    CHECK_EQ(process_wait(&grant, 10), 0);
+    CHECK_EQ(postgres_number(p.conninfo, "SELECT floor FROM outbox.position"), 5);
+    CHECK(!box_take(b));
+    postgres_query(p.conninfo, "UPDATE outbox.beat SET expires_at = '-infinity'");
+    CHECK(box_take(b));
+    postgres_query(p.conninfo, "UPDATE outbox.lease SET token = gen_random_uuid()");
+    CHECK(!box_save(b, 9, NULL, 0));
+    CHECK_EQ(postgres_number(p.conninfo, "SELECT floor FROM outbox.position"), 5);
     box_free(b);
 }
 
