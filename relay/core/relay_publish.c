@@ -254,7 +254,11 @@ static void rows_place(struct relay *r, uint64_t now_ms, uint32_t topic)
         uint32_t lane = relay_lane_of(r, now_ms, &row);
 
         next = window_lane_after(w, slot);
-        if (lane != TOPICS_NO_LANE && lane != from) /* no lane number is left: it can be published from here as well, one at a time */
+        if (lane == TOPICS_NO_LANE) { /* no number is left: its rows must not pass by each other, in lanes and beside them */
+            relay_topic_goes_behind(r, now_ms, topic, RELAY_FAULT_PASSING);
+            return;
+        }
+        if (lane != from)
             window_move(w, slot, lane);
     }
 }
