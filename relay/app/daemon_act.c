@@ -94,6 +94,12 @@ static void publish(struct daemon *d, const struct relay_action *action)
 
 /* --- the rest ----------------------------------------------------------------------------------------------------- */
 
+static void database_connect(struct daemon *d)
+{
+    d->connect_attempts++;
+    outbox_connect(d->outbox);
+}
+
 static void fetch(struct daemon *d, const struct relay_action *action)
 {
     struct outbox_fetch fetch = {.from = action->from, .settled_upto = action->settled_upto, .rows = action->rows, .bytes = action->bytes};
@@ -158,16 +164,12 @@ static void perform(struct daemon *d, const struct relay_action *action)
 {
     switch (action->type) {
     case RELAY_CONNECT:
-        d->connect_attempts++;
-        outbox_connect(d->outbox);
+        database_connect(d);
         break;
     case RELAY_LEASE_TAKE:
-        d->lease_asked_ms = daemon_now(d);
-        outbox_take(d->outbox);
-        break;
     case RELAY_LEASE_BEAT:
         d->lease_asked_ms = daemon_now(d);
-        outbox_beat(d->outbox);
+        (action->type == RELAY_LEASE_TAKE ? outbox_take : outbox_beat)(d->outbox);
         break;
     case RELAY_LEASE_RELEASE:
         outbox_release(d->outbox);

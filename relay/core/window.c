@@ -33,6 +33,16 @@ static void list_push(struct window *w, struct window_list *list, row_slot s)
     list->n++;
 }
 
+/* Free slots are used again at once, while the processor still has them at hand. */
+static void list_unshift(struct window *w, struct window_list *list, row_slot s)
+{
+    window_slots(w)[s].next = list->head;
+    if (list->head == ROW_NO_SLOT)
+        list->tail = s;
+    list->head = s;
+    list->n++;
+}
+
 static row_slot list_pop(struct window *w, struct window_list *list)
 {
     row_slot s = list->head;
@@ -314,7 +324,7 @@ static void slot_free(struct window *w, row_slot s)
     assert(l->rows > 0);
     l->rows--;
     window_slots(w)[s].state = WINDOW_FREE;
-    list_push(w, &w->free, s);
+    list_unshift(w, &w->free, s);
 }
 
 bool window_mark(struct window *w, row_slot *ret_slot)

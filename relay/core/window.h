@@ -49,10 +49,10 @@ bool window_waits_for_flush(const struct window *w);
 /* The next row for the producer, in id order within its lane. It counts as handed. Returns false if there is none. */
 bool window_hand(struct window *w, uint64_t now_ms, row_slot *ret_slot);
 void window_ack(struct window *w, uint64_t now_ms,
-                row_slot slot);                      /* its lane is warm now, and not stuck; its bytes do not count any more */
-void window_return(struct window *w, row_slot slot); /* queued again, at its place by id */
-void window_abandon(struct window *w, row_slot slot);              /* handed, came back, and is dropped */
-void window_cold(struct window *w);                  /* a session ended: every lane is cold. Scans the lanes */
+                row_slot slot);                       /* its lane is warm now, and not stuck; its bytes do not count any more */
+void window_return(struct window *w, row_slot slot);  /* queued again, at its place by id */
+void window_abandon(struct window *w, row_slot slot); /* handed, came back, and is dropped */
+void window_cold(struct window *w);                   /* a session ended: every lane is cold. Scans the lanes */
 
 /* The lane that has waited longest for an acknowledgement, if for `stuck_ms`; WINDOW_NO_LANE if none has. */
 uint32_t window_find_stuck(const struct window *w, uint64_t now_ms, uint32_t stuck_ms);
