@@ -94,7 +94,7 @@ static void publish(struct daemon *d, const struct relay_action *action)
 
 /* --- the rest ----------------------------------------------------------------------------------------------------- */
 
-static void database_connect(struct daemon *d)
+static void connect_outbox(struct daemon *d)
 {
     d->connect_attempts++;
     outbox_connect(d->outbox);
@@ -164,7 +164,7 @@ static void perform(struct daemon *d, const struct relay_action *action)
 {
     switch (action->type) {
     case RELAY_CONNECT:
-        database_connect(d);
+        connect_outbox(d);
         break;
     case RELAY_LEASE_TAKE:
     case RELAY_LEASE_BEAT:
