@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "relay/app/config_draft.h"
+#include "relay/edge/outbox.h"
 
 #define SECRET_BYTES_MAX (1U << 20)
 
@@ -107,16 +108,29 @@ static bool order_check(const struct config *c, const struct config_draft *d, co
     return config_fail(e, "%s, %u, must not be below %s, %u; raise it or lower %s", high_value->origin, high_number, low, low_number, low);
 }
 
+/* libpq's own complaint may quote the password. */
+static bool database_check(const struct config *c, const struct config_draft *d, const struct config_error *e)
+{
+    const struct config_value *v = config_draft_find(d, "database");
+
+    return outbox_accepts(c->database) ||
+           config_fail(e, "%s is not a valid connection string; write name=value pairs or a postgresql:// URI",
+                       v != NULL ? v->origin : "database");
+}
+
 static bool together_check(const struct config *c, const struct config_draft *d, const struct config_error *e)
 {
     const struct config_value *bootstrap = config_draft_find(d, "kafka.bootstrap.servers");
     bool needs_kafka = d->verb == CONFIG_RUN || d->verb == CONFIG_CHECK;
 
+    /* Before the one that is missing: its name may be what was mistyped. */
+    if (!database_check(c, d, e) || !config_check_kafka(c, d, e))
+        return false;
     if (needs_kafka && (bootstrap == NULL || bootstrap->text[0] == '\0'))
         return config_fail(e, "kafka.bootstrap.servers is required; set it in the file, as --kafka.bootstrap.servers HOST:PORT or as "
                               "OUTBOX_RELAY_KAFKA_BOOTSTRAP_SERVERS");
     return order_check(c, d, "poll_min_ms", "poll_max_ms", e) && order_check(c, d, "fetch_rows", "window_rows", e) &&
-           order_check(c, d, "backoff_min_ms", "backoff_max_ms", e) && config_check_kafka(c, d, e);
+           order_check(c, d, "backoff_min_ms", "backoff_max_ms", e);
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */

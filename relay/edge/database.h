@@ -38,6 +38,9 @@ struct database *database_new(struct uv_loop_s *loop, const struct database_sett
 /* Closes. `on_freed` is called when the handles on the loop are gone; a name that is still being resolved may outlive it. */
 void database_free(struct database *db, void (*on_freed)(void *data), void *data);
 
+/* Whether libpq can read `conninfo`. Where it leads is not asked. */
+bool database_accepts(const char *conninfo);
+
 /* Answered by on_connected or on_lost. Asserts that it is closed. */
 void database_connect(struct database *db);
 /* At once; nothing is told any more, neither on_lost nor answers. Closing what is closed is allowed. */
@@ -61,6 +64,9 @@ struct database_error {
     char sqlstate[6];
     const char *message; /* one line */
 };
+
+/* Whether a privilege was missing. */
+bool database_denied(const struct database_error *error);
 
 #define DATABASE_VALUES_MAX     10
 #define DATABASE_STATEMENTS_MAX 24 /* prepared on one connection */

@@ -75,6 +75,11 @@ void database_result_free(struct database_result *result)
     PQclear((PGresult *)result);
 }
 
+bool database_denied(const struct database_error *error)
+{
+    return strcmp(error->sqlstate, "42501") == 0;
+}
+
 const char *database_line(char *out, size_t out_size, const char *text)
 {
     size_t n = 0;

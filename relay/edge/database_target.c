@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "relay/edge/database.h"
 #include "relay/edge/database_target.h"
 
 #define PARAMS_MAX 64
@@ -165,6 +166,16 @@ static bool hosts_fill(struct target *t, const char *hosts, const char *addresse
         t->hosts[i].port = list_part(ports, ports_n == 1 ? 0 : i);
     }
     return true;
+}
+
+bool database_accepts(const char *conninfo)
+{
+    char *message = NULL;
+    PQconninfoOption *options = PQconninfoParse(conninfo, &message);
+
+    PQfreemem(message);
+    PQconninfoFree(options);
+    return options != NULL;
 }
 
 static bool parse(struct target *t, const char *conninfo)

@@ -71,7 +71,10 @@ static bool probe_judged(struct outbox *o, struct database_result *result, const
     database_result_free(result);
     if (error) {
         char text[700];
-        (void)snprintf(text, sizeof(text), "the outbox cannot be used: %s", error->message);
+        if (database_denied(error))
+            probe_denied(error->message, text, sizeof(text));
+        else
+            (void)snprintf(text, sizeof(text), "the outbox cannot be used: %s", error->message);
         links_lose(o, text);
         return false;
     }

@@ -127,6 +127,11 @@ static enum probe_result judge_table(const struct database_result *result, const
     return PROBE_FINE;
 }
 
+void probe_denied(const char *message, char *sentence, size_t sentence_size)
+{
+    (void)say(PROBE_REFUSED, sentence, sentence_size, "the relay's role lacks privileges (%s): GRANT outbox_relay to it", message);
+}
+
 enum probe_result probe_table(const struct database_result *result, const struct outbox_settings *settings, char **ret_sequence,
                               char *sentence, size_t sentence_size)
 {

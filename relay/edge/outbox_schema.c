@@ -52,6 +52,11 @@ static bool visit_do(struct visit *v, const char *sql, char *error, size_t error
     return result != NULL;
 }
 
+bool outbox_accepts(const char *database)
+{
+    return database_accepts(database);
+}
+
 /* --- migrate ------------------------------------------------------------------------------------------------------ */
 
 static int text_integer(const struct database_result *result, unsigned column)
@@ -162,6 +167,11 @@ bool outbox_migrate(const struct outbox_settings *settings, bool dry_run, const 
                     " SET LOCAL client_min_messages = warning; SELECT pg_advisory_xact_lock(" MIGRATION_LOCK ")",
                     error, error_size) &&
            migrate_locked(v, dry_run, report, error, error_size);
+    if (!good && visit_denied(v)) {
+        size_t said = strlen(error);
+        (void)snprintf(error + said, error_size - said,
+                       "; migrate as the owner of the schema, or the first time as a role with CREATE on the database");
+    }
     visit_close(v); /* what was not committed is rolled back */
     return good;
 }
@@ -188,10 +198,15 @@ static void find(struct check *c, bool bad, const char *sentence)
 static struct database_result *ask(struct check *c, enum sql_name which, const struct database_value *values, unsigned values_n)
 {
     struct database_result *result = visit_ask_prepared(c->visit, &c->sql.list[which], values, values_n, c->sentence, sizeof(c->sentence));
+    char why[sizeof(c->sentence)];
 
-    if (!result)
-        find(c, true, c->sentence);
-    return result;
+    if (result)
+        return result;
+    (void)snprintf(why, sizeof(why), "%s", c->sentence);
+    if (visit_denied(c->visit))
+        probe_denied(why, c->sentence, sizeof(c->sentence));
+    find(c, true, c->sentence);
+    return NULL;
 }
 
 /* Takes nothing; returns whether the next question makes sense. */

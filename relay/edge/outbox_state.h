@@ -132,6 +132,9 @@ static inline struct database_value value_token(const struct relay_token *token)
 
 /* --- outbox_probe.c: what a start refuses --- */
 
+/* A role that may not even ask: what to do is said here. `message` is PostgreSQL's. */
+void probe_denied(const char *message, char *sentence, size_t sentence_size);
+
 enum probe_result {
     PROBE_FINE,
     PROBE_WARNING,

@@ -13,7 +13,7 @@ struct visit {
     struct database *database;
     struct database_request request;
     struct database_result *result;
-    bool connected, lost, answered, freed;
+    bool connected, lost, answered, denied, freed;
     char reason[700];
 };
 
@@ -38,6 +38,7 @@ static void on_answer(void *data, struct database_result *result, const struct d
 
     v->answered = true;
     v->result = result;
+    v->denied = error && database_denied(error);
     if (error)
         (void)snprintf(v->reason, sizeof(v->reason), "%s", error->message);
 }
@@ -93,7 +94,7 @@ struct database_result *visit_ask_prepared(struct visit *v, const struct databas
     v->request = (struct database_request){.statement = statement, .values_n = values_n, .done = on_answer, .data = v};
     for (unsigned i = 0; i < values_n; i++)
         v->request.values[i] = values[i];
-    v->answered = false;
+    v->answered = v->denied = false;
     v->result = NULL;
     if (!v->lost)
         database_send(v->database, &v->request);
@@ -102,6 +103,11 @@ struct database_result *visit_ask_prepared(struct visit *v, const struct databas
     if (!v->result)
         (void)snprintf(error, error_size, "%s", v->reason);
     return v->result;
+}
+
+bool visit_denied(const struct visit *v)
+{
+    return v->denied;
 }
 
 struct database_result *visit_ask(struct visit *v, const char *sql, char *error, size_t error_size)

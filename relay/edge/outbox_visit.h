@@ -18,6 +18,8 @@ struct database_result *visit_ask(struct visit *v, const char *sql, char *error,
 /* The same with a prepared statement and its parameters. */
 struct database_result *visit_ask_prepared(struct visit *v, const struct database_statement *statement, const struct database_value *values,
                                            unsigned values_n, char *error, size_t error_size);
+/* Whether the last question was refused for want of a privilege. */
+bool visit_denied(const struct visit *v);
 void visit_close(struct visit *v); /* NULL is allowed. */
 
 #endif

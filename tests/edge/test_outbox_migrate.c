@@ -125,7 +125,7 @@ TEST_WITHIN(migrate_is_whole_or_not_at_all, 60)
     char conninfo[400];
     snprintf(conninfo, sizeof conninfo, "host=%s port=%d user=nobody dbname=other", p.socket_folder, p.port);
     CHECK(!migrate(conninfo, false, &found, why));
-    CHECK(strstr(why, "permission denied for database other") != NULL);
+    CHECK(strstr(why, "permission denied for database other; migrate as the owner") != NULL);
     CHECK(!migrate("host=/nowhere dbname=x", false, &found, why));
     CHECK(strstr(why, "cannot connect to the database") != NULL);
 }

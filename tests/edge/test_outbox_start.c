@@ -173,7 +173,7 @@ TEST_WITHIN(outbox_start_names_missing_privileges, 60)
 
     postgres_query(p.conninfo, "CREATE ROLE stranger LOGIN");
     snprintf(as.conninfo, sizeof as.conninfo, "%s", conninfo_of(&p, "stranger"));
-    check_says(refused(&as, "outbox.event"), "permission denied for schema outbox");
+    check_says(refused(&as, "outbox.event"), "permission denied for schema outbox): GRANT outbox_relay to it");
     postgres_query(p.conninfo, "GRANT USAGE ON SCHEMA outbox TO stranger; GRANT SELECT ON outbox.meta TO stranger");
     check_says(refused(&as, "outbox.event"), "GRANT outbox_relay to it");
 }

@@ -233,6 +233,20 @@ TEST(config_refused_by_the_producer)
     CHECK(strncmp(sentence, "--kafka.wibble is not a property of librdkafka ", 47) == 0);
     sentence = settings_bad(HEAD "kafka.linger.ms = soon\n", NULL, NULL);
     CHECK(strncmp(sentence, "FILE:2: kafka.linger.ms ", 24) == 0);
+    sentence = settings_bad(NULL, (const char *[]){"--kafka.bootstrap.server=h", NULL}, NULL);
+    CHECK(strncmp(sentence, "--kafka.bootstrap.server is not a property of librdkafka ", 57) == 0);
+}
+
+/* libpq repeats what it cannot read, so its words are not used. */
+TEST(config_refused_by_the_database)
+{
+    static const char reason[] = " is not a valid connection string; write name=value pairs or a postgresql:// URI";
+    char sentence[200];
+
+    snprintf(sentence, sizeof sentence, "FILE:2: database%s", reason);
+    check_lines((const struct refusal[]){{"database = host=h pasword=hunter2", sentence}, {"database = hunter2", sentence}}, 2);
+    snprintf(sentence, sizeof sentence, "--database%s", reason);
+    CHECK_STR(settings_bad(NULL, (const char *[]){"migrate", "--database=postgres://u:hunter2%zz@h/d", NULL}, NULL), sentence);
 }
 
 TEST(config_refused_bytes)
