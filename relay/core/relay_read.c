@@ -39,31 +39,43 @@ static uint32_t free_lane_number(struct relay *r)
     return TOPICS_NO_LANE;
 }
 
-/* Bring the saved records back, each for its lane or topic. */
-static void records_load(struct relay *r, uint64_t now_ms, const struct relay_saved *saved)
+/* The lane that a saved record names, with a number found or made; TOPICS_NO_LANE: what was handed holds them all. */
+static uint32_t saved_lane(struct relay *r, const struct relay_behind *saved)
 {
-    for (uint32_t i = 0; i < saved->behind_n; i++) {
-        const struct relay_behind *b = &saved->behind[i];
-        uint32_t record = relay_topic_record(r, b->topic);
+    struct topics *t = relay_topics(r);
+    uint32_t lane = topics_find_lane(t, saved->topic, saved->partition);
 
-        topics_use(relay_topics(r), now_ms, b->topic);
-        if (b->partition != RELAY_WHOLE_TOPIC) {
-            record = topics_find_lane(relay_topics(r), b->topic, b->partition);
-            if (record == TOPICS_NO_LANE) {
-                record = topics_add_lane(relay_topics(r), b->topic, b->partition);
-                if (record == TOPICS_NO_LANE && free_lane_number(r) != TOPICS_NO_LANE)
-                    record = topics_add_lane(relay_topics(r), b->topic, b->partition);
-                assert(record != TOPICS_NO_LANE); /* only what was handed holds a number now */
-                window_lane_open(relay_window(r), record, b->partition == TOPICS_UNPLACED);
-                window_lane_pause(relay_window(r), record, topics_state(relay_topics(r), b->topic) != TOPICS_OPEN);
-            }
-        }
-        behind_load(relay_behind_of(r), record, b->first_id);
-        if (b->partition == TOPICS_UNPLACED) /* partitions may have been added since: nobody can tell which lanes its rows are of */
-            relay_topic_instead(r, now_ms, record);
-        else if (b->partition != RELAY_WHOLE_TOPIC && !topics_places(relay_topics(r), b->topic, b->partition))
-            relay_topic_instead(r, now_ms, record);
+    if (lane != TOPICS_NO_LANE)
+        return lane;
+    lane = topics_add_lane(t, saved->topic, saved->partition);
+    if (lane == TOPICS_NO_LANE && free_lane_number(r) != TOPICS_NO_LANE)
+        lane = topics_add_lane(t, saved->topic, saved->partition);
+    if (lane == TOPICS_NO_LANE)
+        return lane;
+    window_lane_open(relay_window(r), lane, saved->partition == TOPICS_UNPLACED);
+    window_lane_pause(relay_window(r), lane, topics_state(t, saved->topic) != TOPICS_OPEN);
+    return lane;
+}
+
+/* Bring a saved record back for its lane or topic. */
+static void record_load(struct relay *r, uint64_t now_ms, const struct relay_behind *saved)
+{
+    uint32_t lane;
+
+    topics_use(relay_topics(r), now_ms, saved->topic);
+    if (saved->partition == RELAY_WHOLE_TOPIC) {
+        behind_load(relay_behind_of(r), relay_topic_record(r, saved->topic), saved->first_id);
+        return;
     }
+    lane = saved_lane(r, saved);
+    if (lane == TOPICS_NO_LANE) { /* the record of its topic covers it; the saved one is found again at the next start */
+        (void)behind_go(relay_behind_of(r), relay_topic_record(r, saved->topic), saved->first_id, now_ms, false);
+        return;
+    }
+    behind_load(relay_behind_of(r), lane, saved->first_id);
+    /* Unplaced: partitions may have been added since, nobody can tell which lanes its rows are of. Or its rows go elsewhere now. */
+    if (saved->partition == TOPICS_UNPLACED || !topics_places(relay_topics(r), saved->topic, saved->partition))
+        relay_topic_instead(r, now_ms, lane);
 }
 
 /* Lanes that stuck while the lease was not ours: their rows must not fill the window now. */
@@ -87,7 +99,8 @@ void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, cons
     lease_granted(&r->lease, asked_at_ms, saved->token);
     gaps_reset(relay_gaps_of(r), saved->floor);
     behind_reset(relay_behind_of(r));
-    records_load(r, now_ms, saved);
+    for (uint32_t i = 0; i < saved->behind_n; i++)
+        record_load(r, now_ms, &saved->behind[i]);
     stuck_lanes_go_behind(r, now_ms);
     r->floor = saved->floor;
     r->settled_upto = saved->last_id;
