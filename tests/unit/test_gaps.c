@@ -186,6 +186,16 @@ TEST(gaps_above_a_cut_are_not_closed)
     CHECK_EQ(gaps_n(g), 0);
 }
 
+TEST(gaps_that_reach_over_a_cut_are_closed_up_to_it)
+{
+    struct gaps *g = gaps_new();
+
+    SEE(g, 1, 10);
+    ask(g, 10, 0, 0);
+    read_upto(g, 0, 6, (const int64_t[]){3, 0});
+    CHECK_GAPS(g, 7, 9);
+}
+
 TEST(gaps_wait_for_every_writer_that_was_there)
 {
     struct gaps *g = gaps_new();
@@ -248,6 +258,20 @@ TEST(gaps_ask_again_when_the_question_failed_or_named_too_many)
     SEE_NOTHING(g);
     CHECK_EQ(gaps_n(g), 1);
     ask(g, 3, 72, 0);
+    SEE_NOTHING(g);
+    CHECK_EQ(gaps_n(g), 0);
+}
+
+/* A question that is asked again is a new one: it is for the gaps that showed meanwhile, too. */
+TEST(gaps_that_showed_since_a_failed_question_are_in_the_next)
+{
+    struct gaps *g = gaps_new();
+
+    SEE(g, 1, 3);
+    gaps_writers_begin(g);
+    gaps_writers_fail(g);
+    SEE(g, 5);
+    ask(g, 5, 0, 0);
     SEE_NOTHING(g);
     CHECK_EQ(gaps_n(g), 0);
 }
