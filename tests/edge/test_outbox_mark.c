@@ -227,6 +227,29 @@ TEST_WITHIN(outbox_forced_flush_covers_asynchronous_commits, 60)
     box_free(b);
 }
 
+/* Design review 30: a mark does not wait for the disk, in either mode, and what comes after it on the same connection does. */
+static void check_asynchronous(enum outbox_mark_mode mode)
+{
+    struct postgres p = box_postgres("wal_writer_delay = 10s\nwal_writer_flush_after = 0\nfull_page_writes = off");
+    struct box *b = box_ready(&p, mode);
+    static const char not_flushed[] = "SELECT (pg_current_wal_flush_lsn() < pg_current_wal_insert_lsn())::int";
+
+    insert(&p, 10);
+    CHECK_EQ(box_fetch(b, 0), 10);
+    CHECK_EQ(postgres_number(p.conninfo, not_flushed), 0);
+    box_mark(b, 0, 8);
+    CHECK_EQ(postgres_number(p.conninfo, not_flushed), 1);
+    CHECK(box_save(b, 8, NULL, 0));
+    CHECK_EQ(postgres_number(p.conninfo, not_flushed), 0);
+    box_free(b);
+}
+
+TEST_WITHIN(outbox_marks_do_not_wait_for_the_disk, 60)
+{
+    check_asynchronous(OUTBOX_MARK_SENT_AT);
+    check_asynchronous(OUTBOX_MARK_DELETE);
+}
+
 /* The first count stays. */
 TEST_WITHIN(outbox_pins_once, 60)
 {
