@@ -48,9 +48,11 @@ static bool record_headers(struct daemon *d, const struct outbox_row *row, const
     return true;
 }
 
+/* A session or topic that is at fault is told by its own line. */
 static void unpublished(struct daemon *d, row_slot slot, const struct outbox_row *row, enum relay_fault fault, const char *reason)
 {
-    daemon_tell_unpublished(d, row, reason);
+    if (fault == RELAY_FAULT_ROW || fault == RELAY_FAULT_SIZE)
+        daemon_tell_unpublished(d, row, reason);
     relay_on_unpublished(d->relay, daemon_now(d), slot, fault);
 }
 

@@ -102,8 +102,12 @@ static void blame(struct relay *r, uint64_t now_ms, uint32_t lane, enum relay_fa
     uint32_t topic = topics_lane_topic(relay_topics(r), lane);
 
     switch (why) {
+    case RELAY_FAULT_SIZE: /* the topic's limit may not be what it was: lowered, or raised for this very row */
+        if (topics_state(relay_topics(r), topic) == TOPICS_OPEN)
+            topics_ask_again(relay_topics(r), now_ms, topic, 0);
+        relay_lane_goes_behind(r, now_ms, lane, why, true);
+        break;
     case RELAY_FAULT_ROW:
-    case RELAY_FAULT_SIZE:
         relay_lane_goes_behind(r, now_ms, lane, why, true);
         break;
     case RELAY_FAULT_TOPIC:
