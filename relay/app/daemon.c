@@ -192,10 +192,11 @@ static bool start_producer(struct daemon *d, const struct relay_limits *limits)
     return d->producer != NULL;
 }
 
-static bool start_outbox(struct daemon *d, const struct relay_limits *limits)
+static struct outbox_settings outbox_settings_of(const struct daemon *d, const struct relay_limits *limits)
 {
     const struct config *c = d->config;
-    struct outbox_settings settings = {
+
+    return (struct outbox_settings){
         .database = c->database,
         .table = c->table,
         .name = c->name,
@@ -208,6 +209,11 @@ static bool start_outbox(struct daemon *d, const struct relay_limits *limits)
         .connect_ms = CONNECT_MS,
         .statement_ms = STATEMENT_MS,
     };
+}
+
+static bool start_outbox(struct daemon *d, const struct relay_limits *limits)
+{
+    struct outbox_settings settings = outbox_settings_of(d, limits);
 
     d->outbox = outbox_new(&d->loop, &settings, daemon_outbox_callbacks(), d);
     return d->outbox != NULL;
@@ -241,6 +247,21 @@ static void start_handles(struct daemon *d)
     uv_signal_start(&d->interrupt, on_signal, SIGINT);
     if (alive_ms > 0)
         uv_timer_start(&d->alive, on_alive, 0, alive_ms);
+}
+
+/* How many rows the drain left is known to the table only. */
+static void tell_waiting(struct daemon *d)
+{
+    struct relay_limits limits = limits_of(d->config);
+    struct outbox_settings settings = outbox_settings_of(d, &limits);
+    struct relay_view v = relay_view(d->relay);
+    char error[512];
+    int64_t rows = -1;
+
+    if (!outbox_count(&settings, &rows, error, sizeof error))
+        LOG(d->log, LOG_LEVEL_WARNING, "waiting rows were not counted", LOG_TEXT("reason", error));
+    LOG(d->log, LOG_LEVEL_ERROR, "only waiting rows remain", LOG_NUMBER("rows", rows), LOG_NUMBER("partitions", v.behind_lanes),
+        LOG_NUMBER("topics", v.behind_topics));
 }
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */
@@ -331,6 +352,8 @@ int daemon_run(const struct config *c)
     LOG(d->log, LOG_LEVEL_INFO, "started", LOG_TEXT("version", RELAY_VERSION), LOG_TEXT("instance", c->instance),
         LOG_NUMBER("port", d->http != NULL ? http_port(d->http) : 0));
     uv_run(&d->loop, UV_RUN_DEFAULT);
+    if (d->rows_wait)
+        tell_waiting(d);
     at_rest = !relay_view(d->relay).session_open && relay_view(d->relay).handed_rows == 0 && d->status == 0;
     LOG(d->log, LOG_LEVEL_INFO, "stopped", LOG_NUMBER("status", d->status), LOG_NUMBER("published", d->acked_rows));
     if (at_rest && end_parts(d)) {

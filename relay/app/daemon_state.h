@@ -66,7 +66,8 @@ struct daemon {
     int64_t blamed_id;            /* the row that was told last to be unpublishable */
     char code[64];                /* of the last bad report */
 
-    bool drained_told, stopping, exited;
+    bool rows_wait; /* `run --drain` ended with rows that got nowhere */
+    bool stopping, exited;
     uint64_t drained_ms; /* since when only waiting rows remain; 0: they do not */
     uint64_t acked_rows, drained_acked_rows;
     int status;

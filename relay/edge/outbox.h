@@ -153,5 +153,7 @@ bool outbox_migrate(const struct outbox_settings *settings, bool dry_run, const 
                     size_t error_size);
 /* Everything about the database that `outbox-relay check` tells. Returns false if anything is bad. */
 bool outbox_check(const struct outbox_settings *settings, const struct outbox_report *report);
+/* Count the rows that are not settled, for `run --drain`: reads the whole table. Returns false with a sentence in `error`. */
+bool outbox_count(const struct outbox_settings *settings, int64_t *ret_rows, char *error, size_t error_size);
 
 #endif

@@ -299,3 +299,31 @@ bool outbox_check(const struct outbox_settings *settings, const struct outbox_re
     free(c.table);
     return c.good;
 }
+
+/* --- count -------------------------------------------------------------------------------------------------------- */
+
+bool outbox_count(const struct outbox_settings *settings, int64_t *ret_rows, char *error, size_t error_size)
+{
+    char *table = sql_table(settings->table), *sql = NULL;
+    struct visit *v = NULL;
+    struct database_result *result = NULL;
+    uint32_t n;
+
+    if (!table || asprintf(&sql, "SELECT count(*) FROM %s WHERE %s IS NULL", table, outbox_columns_native.sent_at) < 0) {
+        sql = NULL;
+        (void)snprintf(error, error_size, "out of memory");
+        goto out;
+    }
+    v = open_visit(settings, "run", error, error_size);
+    result = v ? visit_ask(v, sql, error, error_size) : NULL;
+    if (result)
+        *ret_rows = strtoll(database_result_value(result, 0, 0, &n), NULL, 10);
+out:
+    visit_close(v);
+    free(sql);
+    free(table);
+    if (!result)
+        return false;
+    database_result_free(result);
+    return true;
+}

@@ -312,6 +312,7 @@ TEST_WITHIN(e2e_drain_ends_with_0_when_nothing_is_left_and_1_when_rows_wait, 60)
     relay = RELAY(&e, "--drain", QUICK);
     CHECK_EQ(process_wait(&relay, 30), 1);
     CHECK(e2e_said(&relay, "event=\"only waiting rows remain\""));
+    CHECK(e2e_said(&relay, "rows=1"));
     CHECK_EQ(e2e_unmarked(&e), 1);
     kafka_topic_create(e.kafka, "nowhere", 1, NULL);
     relay = RELAY(&e, QUICK);
