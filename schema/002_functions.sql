@@ -36,6 +36,17 @@ COMMENT ON FUNCTION outbox.event_truncated() IS 'TRUNCATE outbox.event: the rela
 CREATE TRIGGER event_truncated AFTER TRUNCATE ON outbox.event FOR EACH STATEMENT EXECUTE FUNCTION outbox.event_truncated();
 COMMENT ON TRIGGER event_truncated ON outbox.event IS 'Ids may be given out again after a TRUNCATE: the relay starts over.';
 
+-- Where a row belongs decides who reads it. One that waits is found again by its topic and partition only, one that is in the relay's hands
+-- goes where it was to go: a change would lose it or its order. For each statement, so that a mark pays nothing for it.
+CREATE FUNCTION outbox.event_moved() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'outbox: topic, key and partition of an event cannot be changed, the relay would not find it again'
+        USING ERRCODE = 'integrity_constraint_violation', HINT = 'DELETE the row, and INSERT it again with the same event_id.';
+END $$;
+COMMENT ON FUNCTION outbox.event_moved() IS 'An event that waits is found by its topic, key and partition.';
+CREATE TRIGGER event_moved BEFORE UPDATE OF topic, key, partition ON outbox.event FOR EACH STATEMENT EXECUTE FUNCTION outbox.event_moved();
+COMMENT ON TRIGGER event_moved ON outbox.event IS 'DELETE the row and INSERT it again instead.';
+
 CREATE FUNCTION outbox.require_read_committed() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN

@@ -92,7 +92,8 @@ void producer_fault_topic_sentence(rd_kafka_resp_err_t error, const char *topic,
     else if (error == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
         snprintf(ret_text, text_size, "topic \"%s\" is not ours to write; grant WRITE and DESCRIBE on it", topic);
     else if (error == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)
-        snprintf(ret_text, text_size, "\"%s\" cannot be the name of a topic in Kafka; correct the rows that name it", topic);
+        snprintf(ret_text, text_size,
+                 "\"%s\" cannot be the name of a topic in Kafka; DELETE the rows that name it, and INSERT them with another", topic);
     else
         snprintf(ret_text, text_size, "topic \"%s\" cannot be learned from Kafka (%s); it is asked for again", topic,
                  rd_kafka_err2str(error));

@@ -229,6 +229,21 @@ TEST_WITHIN(outbox_event_refuses_bad_rows, 60)
                                " (gen_random_uuid(), 't', '{\"a\": \"b\", \"ID\": \"\"}')");
 }
 
+/* A row that waits is looked for by its topic and partition. */
+TEST_WITHIN(outbox_event_stays_where_it_belongs, 60)
+{
+    struct postgres p = box_postgres(NULL);
+    const char *const moves[] = {"topic = 'u'", "key = 'k'", "partition = 1", "payload = 'x', topic = topic"};
+
+    postgres_query(p.conninfo, "INSERT INTO outbox.event (event_id, topic) VALUES (gen_random_uuid(), 't')");
+    for (unsigned i = 0; i < sizeof moves / sizeof moves[0]; i++)
+        CHECK_STR(postgres_error(p.conninfo, "UPDATE outbox.event SET %s", moves[i]), "23000");
+    CHECK_STR(postgres_error(p.conninfo, "INSERT INTO outbox.event AS e (event_id, topic) VALUES (gen_random_uuid(), 't') ON CONFLICT (id)"
+                                         " DO UPDATE SET key = 'k'"),
+              "23000");
+    postgres_query(p.conninfo, "UPDATE outbox.event SET payload = 'x', headers = NULL, created_at = now(), sent_at = NULL");
+}
+
 TEST_WITHIN(outbox_schema_is_documented, 60)
 {
     struct postgres p = box_postgres(NULL);
