@@ -71,8 +71,7 @@ static void drain_check(struct daemon *d)
         d->drained_ms = daemon_now(d);
     if (daemon_now(d) - d->drained_ms < DRAINED_MS)
         return;
-    LOG(d->log, LOG_LEVEL_ERROR, "only waiting rows remain", LOG_NUMBER("partitions", v.behind_lanes),
-        LOG_NUMBER("topics", v.behind_topics));
+    d->rows_wait = true;
     d->status = 1;
     daemon_stop(d, "drained but for waiting rows");
 }
