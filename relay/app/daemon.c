@@ -97,21 +97,19 @@ static void on_before_poll(uv_prepare_t *prepare)
     uint64_t until_ms;
 
     d->clock_stale = true;
-    until_ms = daemon_act(d);
     if (d->config->drain)
         drain_check(d);
+    until_ms = daemon_act(d);
     if (d->exited) {
         uv_stop(&d->loop);
-    } else if (until_ms == 0 || (d->stopping && until_ms > daemon_now(d) + 10)) {
-        /* More to do; or a stop that drain_check began just now. */
-        uv_idle_start(&d->more, on_more);
-        if (until_ms != 0)
-            uv_idle_stop(&d->more);
-        uv_timer_start(&d->wake, on_wake, until_ms == 0 ? 0 : 10, 0);
-    } else {
-        uv_idle_stop(&d->more);
-        uv_timer_start(&d->wake, on_wake, until_ms > daemon_now(d) ? until_ms - daemon_now(d) : 0, 0);
+        return;
     }
+    if (until_ms == 0) {
+        uv_idle_start(&d->more, on_more);
+        return;
+    }
+    uv_idle_stop(&d->more);
+    uv_timer_start(&d->wake, on_wake, until_ms > daemon_now(d) ? until_ms - daemon_now(d) : 0, 0);
 }
 
 static void on_alive(uv_timer_t *timer)
