@@ -153,28 +153,39 @@ uint64_t topics_age(const struct topics *t, uint64_t now_ms, uint32_t topic)
     return now_ms - topic_at(t, topic)->used_ms;
 }
 
+/* Rows of a topic that nobody knows may be for one that is fine: they are not held up by those that were missing again and again. Among
+ * their like the one that is due for longest, or the last of many would never have its turn. */
+static bool goes_before(const struct topic *a, const struct topic *b)
+{
+    if ((a->state == TOPICS_CLOSED) != (b->state == TOPICS_CLOSED))
+        return b->state == TOPICS_CLOSED;
+    return a->ask_ms < b->ask_ms;
+}
+
 uint32_t topics_ask(struct topics *t, uint64_t now_ms)
 {
-    uint32_t found = TOPICS_NO_TOPIC;
-    uint64_t next_ms = UINT64_MAX;
+    struct topic *found = NULL;
 
     if (t->asking || now_ms < t->ask_ms)
-        return found;
+        return TOPICS_NO_TOPIC;
+    t->ask_ms = UINT64_MAX;
     for (uint32_t topic = 0; topic < t->topics_top; topic++) {
-        struct topic *it = topics_of(t) + topic;
+        struct topic *it = topics_of(t) + topic, *later = it;
 
         if (it->state == TOPICS_UNUSED)
             continue;
-        if (found == TOPICS_NO_TOPIC && it->ask_ms <= now_ms) {
-            it->ask_ms = UINT64_MAX;
-            found = topic;
-        } else if (it->ask_ms < next_ms) {
-            next_ms = it->ask_ms;
+        if (it->ask_ms <= now_ms && (found == NULL || goes_before(it, found))) {
+            later = found;
+            found = it;
         }
+        if (later != NULL && later->ask_ms < t->ask_ms)
+            t->ask_ms = later->ask_ms;
     }
-    t->ask_ms = next_ms;
-    t->asking = found != TOPICS_NO_TOPIC;
-    return found;
+    if (found == NULL)
+        return TOPICS_NO_TOPIC;
+    found->ask_ms = UINT64_MAX;
+    t->asking = true;
+    return (uint32_t)(found - topics_of(t));
 }
 
 uint64_t topics_ask_due_ms(const struct topics *t)
