@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* jsonb cannot hold it, and a header's name ends at a zero byte: jansson refuses \u0000 by itself unless it is asked not to. Names twice
- * cannot come from jsonb either. */
-#define FLAGS JSON_REJECT_DUPLICATES
+ * cannot come from jsonb either. A scalar is JSON, too, and has a sentence of its own. */
+#define FLAGS (JSON_REJECT_DUPLICATES | JSON_DECODE_ANY)
 
 void headers_reset(struct headers *h)
 {
@@ -55,7 +55,8 @@ bool headers_decode(struct headers *h, const char *json, size_t json_n, char *er
     h->list_n = 0;
     h->document = document = json_loadb(json, json_n, FLAGS, &reason);
     if (document == NULL) {
-        snprintf(error, error_size, "the headers are not JSON that the relay can send (%s); correct the row", reason.text);
+        /* Not jansson's own text: it quotes the headers, and what services write is not for the log. */
+        snprintf(error, error_size, "the headers are not JSON that the relay can send (at character %d); correct the row", reason.position);
         return false;
     }
     if (!json_is_object(document)) {

@@ -100,7 +100,9 @@ TEST(headers_refuses_what_is_not_an_object_of_strings)
     check_refused("{\"a\": \"1\", \"a\": \"2\"}", "not JSON");
     check_refused("[]", "not a JSON object");
     check_refused("[\"a\"]", "not a JSON object");
-    check_refused("null", "not JSON");
+    check_refused("null", "not a JSON object");
+    check_refused("\"a\"", "not a JSON object");
+    check_refused("1", "not a JSON object");
     check_refused("{\"a\": 1}", "\"a\" is not a string");
     check_refused("{\"x\": \"y\", \"a\": [\"b\"]}", "\"a\" is not a string");
     check_refused("{\"a\": {}}", "\"a\" is not a string");
@@ -115,6 +117,21 @@ TEST(headers_refuses_the_events_own_name)
     check_refused("{\"id\": \"1\"}", "called \"id\"");
     check_refused("{\"x\": \"y\", \"id\": \"\"}", "called \"id\"");
     CHECK(decode(&h, "{\"ID\": \"1\", \"id2\": \"2\"}", error, sizeof error));
+    headers_reset(&h);
+}
+
+/* What a service wrote there may be secret. */
+TEST(headers_are_not_quoted_in_errors)
+{
+    static const char *const texts[] = {"\"xyzzy\"", "{\"a\": xyzzy}", "{\"a\": \"xyzzy\"", "{\"a\": \"xyzzy\"} xyzzy",
+                                        "{\"a\": [\"xyzzy\"]}"};
+    struct headers h = {0};
+    char error[200];
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        CHECK(!decode(&h, texts[i], error, sizeof error));
+        CHECK(strstr(error, "xyzzy") == NULL);
+    }
     headers_reset(&h);
 }
 
