@@ -91,7 +91,14 @@ static void publish(struct daemon *d, const struct relay_action *action)
     }
     stats_count_error(d->stats, code);
     snprintf(d->code, sizeof d->code, "%s", code);
-    unpublished(d, action->slot, &row, fault, code);
+    if (fault == RELAY_FAULT_SIZE)
+        snprintf(error, sizeof error,
+                 "with its headers it is larger than kafka.message.max.bytes (%u) or the topic's max.message.bytes: raise "
+                 "that, or delete the row",
+                 producer_message_bytes_max(d->producer));
+    else
+        snprintf(error, sizeof error, "Kafka's client does not take it (%s): correct or delete the row", code);
+    unpublished(d, action->slot, &row, fault, error);
 }
 
 /* --- the rest ----------------------------------------------------------------------------------------------------- */

@@ -63,7 +63,7 @@ struct daemon {
     uint64_t database_lost_ms;
     uint64_t connect_attempts;
     bool failing[RELAY_EXIT + 1]; /* by action: its statement failed last time */
-    int64_t blamed_id;            /* the row that was told last to be unpublishable */
+    int64_t blamed_ids[256];      /* rows that were told to be unpublishable, by the end of their id */
     char code[64];                /* of the last bad report */
 
     bool rows_wait; /* `run --drain` ended with rows that got nowhere */

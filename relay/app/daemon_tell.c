@@ -114,6 +114,7 @@ void daemon_tell_note(struct daemon *d, const struct relay_action *n)
         break;
     case RELAY_NOTE_START_OVER:
         stats_count_start_over(d->stats);
+        memset(d->blamed_ids, 0, sizeof d->blamed_ids);
         LOG_EVENT(d->log, LOG_LEVEL_WARNING, "starting over: the database may have given ids to other events");
         break;
     case RELAY_NOTE_FLOOR_RESET:
@@ -195,9 +196,11 @@ void daemon_tell_statement(struct daemon *d, enum relay_action_type what, const 
 
 void daemon_tell_unpublished(struct daemon *d, const struct outbox_row *row, const char *reason)
 {
-    if (row->id == d->blamed_id)
+    int64_t *blamed_id = &d->blamed_ids[(uint64_t)row->id % (sizeof d->blamed_ids / sizeof *d->blamed_ids)];
+
+    if (row->id == *blamed_id)
         return;
-    d->blamed_id = row->id;
+    *blamed_id = row->id;
     LOG(d->log, LOG_LEVEL_ERROR, "row cannot be published, its partition waits", LOG_NUMBER("id", row->id),
         LOG_TEXT("topic", outbox_topic(d->outbox, row->topic)), LOG_NUMBER("bytes", row->bytes), LOG_TEXT("reason", reason));
 }
