@@ -319,6 +319,7 @@ TEST(relay_topic_question_dies_with_the_connection)
 /* With few numbers, topics and lanes that are not used any more give theirs away. */
 TEST(relay_numbers_are_used_again)
 {
+    const char *const rows[] = {"1", "2/1 3/2", "4/3", "5@1", "6@2", "7@3"};
     struct relay_limits limits = stage_limits();
     struct stage *s;
 
@@ -326,14 +327,30 @@ TEST(relay_numbers_are_used_again)
     limits.lanes_max = 3;
     s = stage_set(&limits);
     s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
-    stage_fetch(s, "1 2/1 3/2");
-    stage_drain(s);
-    stage_fetch(s, "4/3 5@1 6@2");
-    stage_drain(s);
-    stage_fetch(s, "7@3");
-    stage_drain(s);
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        stage_fetch(s, rows[i]);
+        stage_drain(s);
+        stage_fetch(s, "");
+    }
     CHECK_STR(stage_published(s), "1 2 3 4 5@1 6@2 7@3");
     CHECK_EQ(s->action[RELAY_FORGET].type, RELAY_FORGET);
+}
+
+/* Rows that pass by each other, some in their lanes and some beside them, would swap. */
+TEST(relay_topic_without_enough_numbers_goes_behind)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.lanes_max = 3;
+    s = stage_set(&limits);
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    stage_fetch(s, "1 2/1 3/2 4");
+    CHECK_EQ(view(s).behind_topics, 1);
+    CHECK_STR(stage_published(s), "");
+    CHECK_EQ(view(s).window_rows, 0);
+    stage_page(s, "1 2/1 3/2 4");
+    CHECK_STR(stage_published(s), "1 2 3");
 }
 
 /* --- catching up --------------------------------------------------------------------------------------------------- */
