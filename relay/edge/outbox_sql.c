@@ -99,7 +99,9 @@ static bool build_setup(struct outbox_sql *sql, enum sql_name which, uint32_t st
                "SET statement_timeout = %u; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;"
                "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET enable_hashjoin = off;"
                "SET enable_mergejoin = off; SET enable_memoize = off; SET enable_material = off; SET max_parallel_workers_per_gather = 0;"
-               "SET jit = off; SET plan_cache_mode = force_generic_plan",
+               "SET jit = off; SET plan_cache_mode = force_generic_plan;"
+               /* Whichever this server knows: an idle relay is no session that somebody forgot. */
+               "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')",
                statement_ms);
 }
 

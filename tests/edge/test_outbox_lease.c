@@ -283,6 +283,23 @@ TEST_WITHIN(outbox_grant_names_the_topics_behind, 60)
 }
 
 /* In a stricter level the grant would read what was saved before it: the role's default does not matter, and the functions insist. */
+/* A relay that has nothing to mark is silent on that connection for as long as nothing comes. */
+TEST_WITHIN(outbox_outlives_an_idle_session_timeout, 60)
+{
+    struct postgres p = box_postgres(NULL);
+    struct box *b;
+
+    postgres_query(p.conninfo, "ALTER ROLE postgres SET idle_session_timeout = 500");
+    b = box_named(&p, "a:1");
+    BOX_UNTIL(b,
+              b->lost_n > 0 || strcmp(postgres_query(p.conninfo, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE"
+                                                                 " 'outbox-relay %%' AND clock_timestamp() - state_change > '1500 ms'"),
+                                      "3") == 0,
+              20);
+    CHECK_EQ(b->lost_n, 0);
+    box_free(b);
+}
+
 TEST_WITHIN(outbox_sets_its_own_isolation, 60)
 {
     struct postgres p = box_postgres(NULL);
