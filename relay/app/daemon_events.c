@@ -137,8 +137,8 @@ static void on_pinned(void *data, uint32_t topic, int32_t pinned_n)
     if (!d->topic.asked || d->topic.number != topic)
         return; /* asked before a connection was lost */
     if (d->topic.actual_n < pinned_n)
-        snprintf(d->topic.reason, sizeof d->topic.reason, "it has %d partitions, fewer than the %d that its keys are spread over",
-                 d->topic.actual_n, pinned_n);
+        snprintf(d->topic.reason, sizeof d->topic.reason,
+                 "it has %d partitions, fewer than the %d that its keys are spread over; add partitions", d->topic.actual_n, pinned_n);
     else if (d->topic.actual_n > pinned_n)
         LOG(d->log, LOG_LEVEL_WARNING, "topic has more partitions than its keys are spread over",
             LOG_TEXT("topic", outbox_topic(d->outbox, topic)), LOG_NUMBER("partitions", d->topic.actual_n), LOG_NUMBER("pinned", pinned_n));

@@ -84,12 +84,15 @@ static void tell_lane(struct daemon *d, const struct relay_action *n)
 static void tell_topic(struct daemon *d, const struct relay_action *n)
 {
     const char *topic = outbox_topic(d->outbox, n->topic);
+    char reason[200]; /* of a topic that a report closed before it was asked about again */
 
+    snprintf(reason, sizeof reason, "a row was refused with %s; see that the topic exists, is ours to write, and has all its partitions",
+             d->code);
     if (n->note == RELAY_NOTE_TOPIC_OPEN)
         LOG(d->log, LOG_LEVEL_INFO, "topic open", LOG_TEXT("topic", topic), LOG_NUMBER("partitions", n->rows));
     else if (n->note == RELAY_NOTE_TOPIC_CLOSED)
         LOG(d->log, LOG_LEVEL_ERROR, "topic closed, its rows wait", LOG_TEXT("topic", topic),
-            LOG_TEXT("reason", d->topic.number == n->topic && d->topic.reason[0] != '\0' ? d->topic.reason : d->code));
+            LOG_TEXT("reason", d->topic.number == n->topic && d->topic.reason[0] != '\0' ? d->topic.reason : reason));
     else if (n->note == RELAY_NOTE_TOPIC_BEHIND)
         LOG(d->log, LOG_LEVEL_WARNING, "topic waits, other topics go on", LOG_TEXT("topic", topic), LOG_NUMBER("from_id", n->from));
     else
