@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From the command line to a verb, and its exit status to the shell. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -31,12 +32,26 @@ static int perform(const struct config *c)
     return 2;
 }
 
+/* A descriptor that the caller closed would be given to the first socket, and log lines written into it. Not to be written to: output that
+ * goes nowhere is an error. */
+static void standard_descriptors_hold(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
     struct config config;
     char error[1024];
     int status;
 
+    standard_descriptors_hold();
     if (!config_read(&config, argc, argv, environ, error, sizeof error)) {
         fprintf(stderr, "outbox-relay: %s\n", error);
         return 2;

@@ -2,9 +2,11 @@
 /* `migrate` and `check` against a real PostgreSQL and the mock cluster: what they say, and that no secret is in it. */
 #include "relay/app/verbs.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "relay/app/broker.h"
 #include "tests/lib/services.h"
@@ -53,6 +55,33 @@ static const char *said(int (*verb)(const struct config *c, FILE *out, FILE *err
     if (strstr(text, SECRET) != NULL)
         test_fail(__FILE__, __LINE__, "a secret is shown: %s", text);
     return text;
+}
+
+/* Else one of them would be a socket or a pipe of its own, and get the log. */
+TEST_WITHIN(verbs_run_with_closed_descriptors, 20)
+{
+    const char *binary = getenv("TEST_RELAY_BINARY");
+    struct process relay = process_start(
+        (const char *[]){"sh", "-c",
+                         "exec \"$0\" run --database host=/nowhere --kafka.bootstrap.servers 127.0.0.1:1 --listen 127.0.0.1:0 <&- >&- 2>&-",
+                         binary != NULL ? binary : TEST_BUILD_FOLDER "/outbox-relay", NULL},
+        NULL, NULL);
+    char path[64], target[64];
+
+    snprintf(path, sizeof path, "/proc/%d/fd/9", (int)relay.pid);
+    WAIT_UNTIL(access(path, F_OK) == 0, 10);
+    for (int fd = 0; fd < 3; fd++) {
+        ssize_t n;
+
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)relay.pid, fd);
+        n = readlink(path, target, sizeof target - 1);
+        CHECK(n > 0);
+        target[n] = '\0';
+        CHECK_STR(target, "/dev/null");
+    }
+    CHECK(process_running(&relay));
+    process_signal(&relay, SIGKILL);
+    (void)process_wait(&relay, 10);
 }
 
 TEST_WITHIN(verbs_against_nothing, 60)
