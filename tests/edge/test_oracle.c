@@ -149,6 +149,7 @@ TEST(oracle_finds_nothing_where_nothing_is_wrong)
     CHECK_EQ(v.marked, 6);
     CHECK_EQ(v.records, 6);
     CHECK_EQ(v.duplicates, 0);
+    oracle_forget(&v);
 }
 
 TEST(oracle_names_a_lost_event_and_its_false_mark)
@@ -165,6 +166,7 @@ TEST(oracle_names_a_lost_event_and_its_false_mark)
     CHECK(!oracle_clean(&v));
     CHECK(told(&v, "lost: orders/a version 3"));
     CHECK(told(&v, "false mark: orders/a version 3"));
+    oracle_forget(&v);
 }
 
 TEST(oracle_names_a_row_that_nobody_marked)
@@ -180,6 +182,7 @@ TEST(oracle_names_a_row_that_nobody_marked)
     CHECK_EQ(v.marked, 0);
     CHECK_EQ(violations(&v), 2);
     CHECK(told(&v, "unmarked: orders/a version 1"));
+    oracle_forget(&v);
 }
 
 TEST(oracle_names_a_phantom)
@@ -199,6 +202,7 @@ TEST(oracle_names_a_phantom)
     CHECK(told(&v, "phantom: orders[1] offset 3 holds event 00000000-0000-4000-8000-000000000099"));
     CHECK(told(&v, "phantom: orders[1] offset 4 has not exactly one header"));
     CHECK(told(&v, "phantom: orders[1] offset 5 has not exactly one header"));
+    oracle_forget(&v);
 }
 
 TEST(oracle_names_swapped_rows_of_a_key)
@@ -213,6 +217,7 @@ TEST(oracle_names_swapped_rows_of_a_key)
     CHECK_EQ(v.misordered, 1);
     CHECK_EQ(violations(&v), 1);
     CHECK(told(&v, "order: orders/a version 2 first occurs at offset 2, after version 3 at 1 of partition 1"));
+    oracle_forget(&v);
 }
 
 /* 1 2 1 2 3 is a repetition; the first occurrences are in order. */
@@ -235,6 +240,7 @@ TEST(oracle_counts_duplicates_and_forgives_their_order)
     CHECK_EQ(v.duplicate[2].offset, 3);
     CHECK(v.duplicate[0].earlier_ms <= v.duplicate[0].later_ms && v.duplicate[0].earlier_ms > 0);
     CHECK(v.duplicate[0].marked_ms > 0);
+    oracle_forget(&v);
 }
 
 TEST(oracle_names_records_that_are_not_what_was_committed)
@@ -253,6 +259,7 @@ TEST(oracle_names_records_that_are_not_what_was_committed)
     CHECK_EQ(violations(&v), 2);
     CHECK(told(&v, "unlike: orders/a version 1 was published with another payload"));
     CHECK(told(&v, "unlike: orders/a version 2 was published with another key"));
+    oracle_forget(&v);
 }
 
 TEST(oracle_names_copies_that_differ_and_keys_that_wander)
@@ -274,6 +281,7 @@ TEST(oracle_names_copies_that_differ_and_keys_that_wander)
     CHECK(told(&v, "unlike: orders/a version 2, the copies at offsets 1 and 2 of orders[1] differ"));
     CHECK(told(&v, "unlike: orders/b version 1 has a copy in orders[0] and one in orders[1]"));
     CHECK(told(&v, "unlike: orders/a is in partition 1 with version 1 and in 2 with version 3"));
+    oracle_forget(&v);
 }
 
 TEST(oracle_does_not_judge_by_a_broken_history)
@@ -288,6 +296,7 @@ TEST(oracle_does_not_judge_by_a_broken_history)
     CHECK_EQ(v.broken_history, 1);
     CHECK_EQ(violations(&v), 1);
     CHECK(told(&v, "history: orders/a has version 3 where 2 should be"));
+    oracle_forget(&v);
 }
 
 TEST(oracle_refuses_what_it_cannot_read)
