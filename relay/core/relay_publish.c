@@ -121,16 +121,21 @@ static void blame(struct relay *r, uint64_t now_ms, uint32_t lane, enum relay_fa
     }
 }
 
+/* Not seen since the start over: the next fetch brings it, and with it the earlier rows of its lane, which were dropped. */
+static void row_return(struct relay *r, row_slot slot)
+{
+    if (window_id(relay_window(r), slot) > gaps_highest(relay_gaps_of(r)))
+        window_abandon(relay_window(r), slot);
+    else
+        window_return(relay_window(r), slot);
+}
+
 void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault why)
 {
 #ifdef MUTANT_MARK_BEFORE_REPORT
     return;
 #endif
-    /* Not seen since the start over: the next fetch brings it, and with it the earlier rows of its lane, which were dropped. */
-    if (window_id(relay_window(r), slot) > gaps_highest(relay_gaps_of(r)))
-        window_abandon(relay_window(r), slot);
-    else
-        window_return(relay_window(r), slot);
+    row_return(r, slot);
     relay_break_session(r, why);
     blame(r, now_ms, window_lane(relay_window(r), slot), why);
 }
@@ -140,10 +145,12 @@ void relay_on_unpublished(struct relay *r, uint64_t now_ms, row_slot slot, enum 
 #ifdef MUTANT_MARK_BEFORE_REPORT
     return;
 #endif
-    window_return(relay_window(r), slot);
+    row_return(r, slot);
     if (why == RELAY_FAULT_SESSION || why == RELAY_FAULT_PASSING)
         relay_break_session(r, why);
     blame(r, now_ms, window_lane(relay_window(r), slot), why);
+    /* Its topic may be behind already: it must not wait here and pass by the rows that are. */
+    relay_behind_retake(r);
 }
 
 /* --- publishing --------------------------------------------------------------------------------------------------- */

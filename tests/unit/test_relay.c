@@ -346,6 +346,45 @@ TEST(relay_rows_wait_until_their_wal_is_flushed)
     CHECK_STR(stage_published(s), "2"); /* the read itself said so */
 }
 
+/* In a drain our own marks are in the way of every flush; later they are not. */
+TEST(relay_forces_the_flush_for_a_while_only)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->insert_lsn = 100;
+    stage_fetch(s, "1");
+    stage_flush(s, 60);
+    stage_flush(s, 100);
+    s->insert_lsn = 110;
+    stage_fetch(s, "2/1");
+    CHECK(s->action[RELAY_FLUSH].force);
+    stage_flush(s, 110);
+    stage_idle_for(s, 200);
+    s->insert_lsn = 120;
+    stage_fetch(s, "3/2");
+    CHECK(s->asked[RELAY_FLUSH] && !s->action[RELAY_FLUSH].force);
+}
+
+TEST(relay_is_drained_when_nothing_is_left_anywhere)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    CHECK(!view(s).drained);
+    stage_fetch(s, "1");
+    stage_idle_for(s, 50);
+    CHECK(!view(s).drained); /* 1 is with the producer */
+    stage_deliver(s, "1");
+    stage_idle_for(s, 100);
+    CHECK(view(s).drained);
+    stage_fetch(s, "3");
+    stage_deliver(s, "3");
+    stage_idle_for(s, 90);
+    CHECK(view(s).window_rows == 0 && !view(s).drained); /* 2 may come */
+}
+
 TEST(relay_trusts_the_writers_without_a_barrier)
 {
     struct relay_limits limits = stage_limits();

@@ -2,8 +2,6 @@
 /* The relay driven by hand: lanes and topics that cannot be written to hold up nothing else, and catch up. */
 #include "relay/core/relay.h"
 
-#include <stdio.h>
-
 #include "tests/lib/test.h"
 #include "tests/unit/stage.h"
 
@@ -259,6 +257,7 @@ TEST(relay_row_for_a_partition_that_does_not_exist_waits)
     stage_page(s, "2/9");
     CHECK_STR(stage_published(s), "2");
     CHECK_EQ(s->action[RELAY_PUBLISH].partition, 9);
+    CHECK_EQ(stage_told_n(s, RELAY_NOTE_TOPIC_OPEN), 1); /* it always was */
 }
 
 /* Finding 13: a batch above the topic's limit would be refused for ever. */
@@ -353,109 +352,155 @@ TEST(relay_topic_without_enough_numbers_goes_behind)
     CHECK_STR(stage_published(s), "1 2 3");
 }
 
-/* --- catching up --------------------------------------------------------------------------------------------------- */
-
-/* A relay that starts with lane 1 behind from 3 and the floor at 20. */
-static struct stage *stage_behind(const struct relay_limits *limits, const char *records)
+/* Without one of its rows in the window, a lane is behind from the first id that was not seen. */
+TEST(relay_lane_that_is_behind_admits_no_new_row)
 {
-    struct stage *s = stage_set(limits);
+    struct stage *s = stage_impatient();
 
-    s->answered |= STAGE_ANSWERS(RELAY_MARK);
-    s->answered &= ~STAGE_ANSWERS(RELAY_LEASE_TAKE);
-    stage_lose(s);
-    stage_await(s, RELAY_LEASE_TAKE, 1000);
-    stage_grant(s, 20, records);
-    return s;
+    stage_fetch(s, "1/1 2");
+    stage_deliver(s, "2");
+    stage_idle_for(s, 1000);
+    CHECK_EQ(view(s).behind_lanes, 1);
+    stage_fetch(s, "3/1");
+    CHECK_EQ(view(s).window_rows, 1);
 }
 
-TEST(relay_starts_with_what_was_saved_behind)
-{
-    struct relay_limits limits = stage_limits();
-    struct stage *s = stage_behind(&limits, "0/1:3");
-
-    stage_fetch(s, "21/1 22");
-    CHECK_STR(stage_published(s), "22");
-    stage_idle(s, RELAY_CATCH_UP, 100);
-    CHECK(s->action[RELAY_CATCH_UP].from == 3 && s->action[RELAY_CATCH_UP].upto == 22);
-    stage_page(s, "3/1 21/1");
-    CHECK_STR(stage_published(s), "3"); /* one row, until one is acknowledged */
-    stage_deliver(s, "3");
-    stage_idle(s, RELAY_CATCH_UP, 100);
-    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 21);
-}
-
-TEST(relay_page_spans_few_ids_and_the_next_goes_on)
+TEST(relay_window_full_of_dead_partitions_ends_the_session)
 {
     struct relay_limits limits = stage_limits();
     struct stage *s;
 
-    limits.page_ids = 10;
-    s = stage_behind(&limits, "0/all:3");
-    stage_idle(s, RELAY_CATCH_UP, 100);
-    CHECK(s->action[RELAY_CATCH_UP].from == 3 && s->action[RELAY_CATCH_UP].upto == 12);
-    stage_page_upto(s, "3 4/1", 4); /* cut */
-    stage_idle(s, RELAY_CATCH_UP, 100);
-    CHECK(s->action[RELAY_CATCH_UP].from == 5 && s->action[RELAY_CATCH_UP].upto == 14);
-    stage_page(s, "6/2");
-    stage_idle(s, RELAY_CATCH_UP, 100);
-    CHECK(s->action[RELAY_CATCH_UP].from == 15 && s->action[RELAY_CATCH_UP].upto == 20);
-    stage_page(s, "");
-    CHECK_STR(stage_published(s), "3 4 6");
-    stage_drain(s);
-    stage_idle(s, RELAY_SAVE, 2000);
-    CHECK_EQ(view(s).behind_topics, 0);
-    CHECK_STR(stage_saving(s), "floor 20 0/all:0");
+    limits.window_rows = limits.fetch_rows = 8;
+    limits.stuck_ms = 1000;
+    s = stage_set(&limits);
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    stage_fetch(s, "1");
+    stage_deliver(s, "1");
+    stage_fetch(s, "2 3 4 5 6");
+    stage_idle_for(s, 1001);
+    CHECK(stage_told(s, RELAY_NOTE_WINDOW_STUCK) && s->asked[RELAY_SESSION_CLOSE]);
 }
 
-TEST(relay_pages_and_fetches_alternate)
+TEST(relay_refused_batch_is_one_failure)
 {
-    struct relay_limits limits = stage_limits();
-    struct stage *s = stage_behind(&limits, "0/all:3");
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct relay_limits limits = stage_limits();
+        struct stage *s;
 
-    for (int64_t id = 3; id < 8; id++) {
-        char row[20];
-
-        snprintf(row, sizeof row, "%d@1", (int)id + 18);
-        stage_fetch_upto(s, row, id + 18); /* there is more of both */
-        stage_drain(s);
-        CHECK(s->asked[RELAY_CATCH_UP]);
-        stage_page_upto(s, "", id);
-        CHECK(s->asked[RELAY_FETCH]);
+        limits.seed = seed;
+        s = stage_set(&limits);
+        s->answered |= STAGE_ANSWERS(RELAY_MARK);
+        stage_fetch(s, "1");
+        stage_deliver(s, "1");
+        stage_fetch(s, "2 3 4 5 6");
+        stage_refuse(s, "2 3 4 5 6", RELAY_FAULT_ROW);
+        stage_close(s);
+        stage_idle(s, RELAY_CATCH_UP, limits.backoff_min_ms + 5);
     }
 }
 
-/* Finding 38: a refusal moved `from` back while the page was on its way. */
-TEST(relay_page_is_discarded_when_its_record_went_back)
-{
-    struct relay_limits limits = stage_limits();
-    struct stage *s = stage_behind(&limits, "0/1:3");
+/* --- what a topic covers ------------------------------------------------------------------------------------------- */
 
-    stage_idle(s, RELAY_CATCH_UP, 100);
-    stage_page(s, "3/1 4/1 5/1 6/1");
+TEST(relay_topic_that_goes_behind_takes_its_lanes_along)
+{
+    struct stage *s = stage_impatient();
+
+    s->answered |= STAGE_ANSWERS(RELAY_SAVE);
+    stage_fetch(s, "1 2/1 3/2");
     stage_deliver(s, "3");
-    stage_idle(s, RELAY_CATCH_UP, 100);
-    stage_page_upto(s, "4/1 5/1 6/1", 6);
-    stage_idle(s, RELAY_CATCH_UP, 100);
-    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 7);
-    stage_refuse(s, "5", RELAY_FAULT_ROW);
-    stage_page(s, "7/1 8/1");
-    CHECK_EQ(view(s).window_rows, 2); /* 4 and 6, which are handed */
-    stage_close(s);
-    CHECK_EQ(view(s).window_rows, 0);
-    stage_idle(s, RELAY_CATCH_UP, 1000);
-    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 4);
+    stage_unpublish(s, "2", RELAY_FAULT_SIZE);
+    stage_deliver(s, "1");
+    CHECK(view(s).behind_lanes == 1 && view(s).behind_topics == 0);
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "4");
+    stage_unpublish(s, "4", RELAY_FAULT_TOPIC);
+    CHECK(view(s).behind_lanes == 0 && view(s).behind_topics == 1);
+    s->answered &= ~STAGE_ANSWERS(RELAY_SAVE);
+    stage_idle(s, RELAY_SAVE, 1500);
+    CHECK_STR(stage_saving(s), "floor 4 0/all:2");
 }
 
-/* A statement that fails is not asked again at once. */
-TEST(relay_page_that_fails_backs_off)
+TEST(relay_topic_that_goes_behind_is_saved_though_nothing_else_happens)
+{
+    struct stage *s = stage_impatient();
+
+    s->answered |= STAGE_ANSWERS(RELAY_SAVE);
+    stage_fetch(s, "1 2/1");
+    stage_deliver(s, "1");
+    stage_idle_for(s, 900);
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_refuse(s, "2", RELAY_FAULT_TOPIC);
+    stage_close(s);
+    CHECK_EQ(view(s).window_rows, 0); /* its rows are behind, those that come back too */
+    s->answered &= ~STAGE_ANSWERS(RELAY_SAVE);
+    stage_idle(s, RELAY_SAVE, 1500);
+    CHECK_STR(stage_saving(s), "floor 2 0/all:2");
+}
+
+TEST(relay_rows_of_a_topic_that_come_back_are_behind_with_it)
+{
+    struct stage *s = stage_impatient();
+
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "1 2/1 3/2");
+    stage_topic(s, 4, 4, 0);
+    stage_refuse(s, "2", RELAY_FAULT_TOPIC);
+    stage_close(s); /* 1 and 3 are not blamed */
+    CHECK_EQ(view(s).window_rows, 0);
+    stage_idle(s, RELAY_SAVE, 1500);
+    CHECK_STR(stage_saving(s), "floor 3 0/all:1");
+}
+
+/* A row that is handed is not settled: the record says so, and the floor passes it. */
+TEST(relay_floor_passes_what_the_record_of_a_topic_covers)
 {
     struct relay_limits limits = stage_limits();
-    struct stage *s = stage_behind(&limits, "0/all:3");
-    uint64_t begun_ms = s->now_ms;
+    struct stage *s = stage_set(&limits);
 
-    for (unsigned i = 0; i < 20; i++) {
-        stage_idle(s, RELAY_CATCH_UP, limits.backoff_max_ms);
-        stage_fail(s, RELAY_CATCH_UP);
-    }
-    CHECK(s->now_ms > begun_ms + 500);
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "1 2/1");
+    stage_topic(s, 4, 4, 0);
+    stage_unpublish(s, "2", RELAY_FAULT_TOPIC);
+    stage_idle(s, RELAY_SAVE, 1500);
+    CHECK_STR(stage_saving(s), "floor 2 0/all:1");
+}
+
+/* The outcome may be told later: the second row must not wait in the window to overtake the first. */
+TEST(relay_rows_that_could_not_be_handed_over_stay_in_order)
+{
+    struct stage *s = stage_impatient();
+
+    stage_fetch(s, "1");
+    stage_deliver(s, "1");
+    stage_fetch(s, "2 3");
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    (void)stage_published(s);
+    stage_unpublish(s, "2", RELAY_FAULT_TOPIC);
+    stage_unpublish(s, "3", RELAY_FAULT_TOPIC);
+    stage_idle(s, RELAY_TOPIC, 1000);
+    stage_topic(s, 4, 4, 0);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    CHECK_STR(stage_published(s), "");
+    stage_page(s, "2 3");
+    CHECK_STR(stage_published(s), "2 3");
+}
+
+/* The lane's record was being saved when its topic took it over: it must be deleted. */
+TEST(relay_record_that_is_dissolved_during_its_save_is_deleted)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    stage_fetch(s, "1 2/1 3/2");
+    stage_unpublish(s, "2", RELAY_FAULT_SIZE);
+    stage_deliver(s, "1");
+    stage_pass(s, 999);
+    stage_await(s, RELAY_SAVE, 1);
+    CHECK_STR(stage_saving(s), "floor 2 0/1:2");
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_unpublish(s, "3", RELAY_FAULT_TOPIC);
+    stage_save(s);
+    stage_idle(s, RELAY_SAVE, 1500);
+    CHECK_STR(stage_saving(s), "floor 3 0/1:0 0/all:2");
 }

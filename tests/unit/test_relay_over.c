@@ -159,6 +159,56 @@ TEST(relay_ignores_a_save_from_before_it_started_over)
     CHECK_EQ(relay_view(s->relay).floor, 0);
 }
 
+TEST(relay_ignores_a_barrier_from_before_it_started_over)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_leased(&limits, 0, "");
+
+    s->insert_lsn = 100;
+    stage_fetch(s, "1");
+    stage_idle(s, RELAY_LEASE_BEAT, limits.lease_ttl_ms);
+    s->token = 2;
+    stage_beat(s);
+    stage_grant(s, 0, "");
+    s->token = 1;
+    stage_flush(s, 100); /* under the old token */
+    CHECK(relay_view(s->relay).lease_held);
+}
+
+/* Rows are handed in runs: each of them looks at the clock. */
+TEST(relay_hands_nothing_after_the_deadline_in_the_middle_of_a_run)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_leased(&limits, 0, "");
+    struct relay_action a;
+
+    s->insert_lsn = 100;
+    stage_fetch(s, "1 2/1 3/2");
+    relay_on_flushed(s->relay, s->now_ms, stage_token(1), 100);
+    do
+        a = relay_next(s->relay, s->now_ms);
+    while (a.type != RELAY_PUBLISH && a.type != RELAY_WAIT);
+    CHECK_EQ(a.type, RELAY_PUBLISH);
+    do
+        a = relay_next(s->relay, s->now_ms + limits.lease_ttl_ms);
+    while (a.type != RELAY_PUBLISH && a.type != RELAY_WAIT);
+    CHECK_EQ(a.type, RELAY_WAIT);
+}
+
+TEST(relay_tells_that_the_sequence_stood_below_the_floor)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_leased(&limits, 0, "");
+    const struct relay_saved saved = {.token = stage_token(1), .floor_reset = true};
+
+    stage_lose(s);
+    stage_await(s, RELAY_LEASE_TAKE, 1000);
+    CHECK(!stage_told(s, RELAY_NOTE_FLOOR_RESET));
+    relay_on_lease(s->relay, s->now_ms, s->now_ms, &saved);
+    stage_run(s);
+    CHECK(stage_told(s, RELAY_NOTE_FLOOR_RESET));
+}
+
 /* What is with the producer stays, and is known when it is read again. */
 TEST(relay_keeps_what_is_handed_when_it_starts_over)
 {
@@ -174,6 +224,33 @@ TEST(relay_keeps_what_is_handed_when_it_starts_over)
     CHECK_STR(stage_published(s), "1");
     stage_deliver(s, "1");
     CHECK_STR(stage_published(s), "2");
+}
+
+/* It came back after the start over had dropped the rows before it: the next fetch brings them together. */
+TEST(relay_row_that_comes_back_after_a_start_over_waits_for_the_rows_before_it)
+{
+    struct relay_limits limits = stage_limits();
+
+    for (int late = 0; late < 2; late++) {
+        struct stage *s = stage_leased(&limits, 0, "");
+
+        stage_fetch(s, "1");
+        stage_drain(s);
+        stage_fetch(s, "2 3");
+        stage_refuse(s, "2", RELAY_FAULT_PASSING);
+        stage_lose(s); /* 2 is dropped */
+        if (late)
+            stage_unpublish(s, "3", RELAY_FAULT_PASSING);
+        else
+            stage_refuse(s, "3", RELAY_FAULT_PASSING);
+        stage_close(s);
+        stage_await(s, RELAY_LEASE_TAKE, 1000);
+        stage_grant(s, 1, "");
+        stage_pass(s, 1000);
+        (void)stage_published(s);
+        stage_fetch(s, "2 3");
+        CHECK_STR(stage_published(s), "2");
+    }
 }
 
 /* The server crashed and gave the id to another event: both are rows. */
@@ -261,17 +338,21 @@ TEST(relay_stops_in_order)
     struct relay_limits limits = stage_limits();
     struct stage *s = stage_leased(&limits, 0, "");
 
-    stage_fetch(s, "1 2");
+    stage_fetch(s, "1 2 3/1");
     stage_await(s, RELAY_FETCH, 100);
     relay_on_stop(s->relay, s->now_ms);
     stage_run(s);
     CHECK(relay_view(s->relay).stopping);
-    stage_fetch(s, "3/1"); /* too late */
+    stage_fetch(s, "4/2"); /* too late */
+    CHECK_EQ(relay_view(s->relay).highest, 3);
     stage_deliver(s, "1");
-    CHECK_STR(stage_published(s), "1");
+    stage_deliver(s, "3");
+    CHECK_STR(stage_published(s), "1 3"); /* 2 stays for the next */
     CHECK(s->asked[RELAY_SESSION_CLOSE]); /* nothing is in it any more */
     stage_close(s);
     CHECK(s->asked[RELAY_MARK] && !s->asked[RELAY_SAVE]);
+    stage_mark(s, 0);
+    CHECK_STR(stage_marks(s), "3");
     stage_mark(s, 0);
     CHECK_STR(stage_saving(s), "floor 1");
     CHECK(!s->asked[RELAY_LEASE_RELEASE]);
@@ -285,13 +366,29 @@ TEST(relay_stops_in_order)
     CHECK_EQ(s->wait_ms, UINT64_MAX);
 }
 
+TEST(relay_does_not_end_before_its_session)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_leased(&limits, 0, "");
+
+    stage_fetch(s, "1");
+    relay_on_stop(s->relay, s->now_ms);
+    stage_deliver(s, "1");
+    stage_mark(s, 0);
+    stage_save(s);
+    CHECK(!s->asked[RELAY_LEASE_RELEASE]);
+    stage_close(s);
+    CHECK(s->asked[RELAY_LEASE_RELEASE]);
+}
+
 TEST(relay_stops_when_time_is_over_and_says_what_is_left)
 {
     struct relay_limits limits = stage_limits();
     struct stage *s = stage_leased(&limits, 0, "");
 
-    stage_fetch(s, "1 2/1");
+    stage_fetch(s, "1 2/1 3/2");
     stage_deliver(s, "1");
+    stage_deliver(s, "3");
     relay_on_stop(s->relay, s->now_ms);
     relay_on_stop(s->relay, s->now_ms + 5000); /* once is enough */
     stage_run(s);
@@ -299,7 +396,7 @@ TEST(relay_stops_when_time_is_over_and_says_what_is_left)
     CHECK(!s->asked[RELAY_EXIT]);
     stage_pass(s, 1);
     CHECK(s->asked[RELAY_EXIT]);
-    CHECK_EQ(s->action[RELAY_EXIT].rows, 2); /* 1 is acknowledged, and not marked */
+    CHECK_EQ(s->action[RELAY_EXIT].rows, 3); /* 1 is in a mark, 3 is acknowledged */
 }
 
 TEST(relay_stops_at_once_when_it_has_nothing)
@@ -324,6 +421,7 @@ TEST(relay_tries_the_last_save_three_times)
     stage_mark(s, 0);
     for (unsigned i = 0; i < 3; i++) {
         stage_await(s, RELAY_SAVE, 1000);
+        CHECK(!s->asked[RELAY_LEASE_RELEASE]);
         stage_fail(s, RELAY_SAVE);
     }
     CHECK(s->asked[RELAY_LEASE_RELEASE]);

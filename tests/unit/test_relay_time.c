@@ -179,3 +179,86 @@ TEST(relay_backs_off_from_a_session_that_breaks)
     }
     CHECK(s->now_ms > STAGE_START_MS + 30000);
 }
+
+/* A session that delivered something was good: the next failure is the first. */
+TEST(relay_session_backs_off_little_after_a_good_one)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+    const char *const rows[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9", "10"};
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    for (unsigned i = 0; i < 10; i++) {
+        uint64_t closed_ms;
+
+        stage_fetch(s, rows[i]);
+        stage_deliver(s, rows[i]);
+        relay_on_session_broken(s->relay, s->now_ms, RELAY_FAULT_SESSION);
+        stage_run(s);
+        stage_close(s);
+        closed_ms = s->now_ms;
+        while (!relay_view(s->relay).session_open)
+            stage_idle_for(s, 1);
+        CHECK(s->now_ms <= closed_ms + limits.backoff_min_ms + 1);
+    }
+}
+
+/* So is a topic. */
+TEST(relay_topic_backs_off_little_after_a_delivery)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "1");
+    for (unsigned i = 0; i < 10; i++) {
+        stage_topic(s, 0, 0, 0);
+        stage_idle(s, RELAY_TOPIC, 100000);
+    }
+    stage_topic(s, 4, 4, 0);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "1");
+    stage_deliver(s, "1");
+    stage_fetch(s, "2");
+    stage_unpublish(s, "2", RELAY_FAULT_TOPIC);
+    stage_idle(s, RELAY_TOPIC, limits.backoff_min_ms + 2);
+}
+
+/* Each thing that only time brings about wakes the relay, with a fetch on its way that brings nothing. */
+TEST(relay_wakes_for_a_topic_that_is_to_be_asked_about)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "1");
+    stage_await(s, RELAY_FETCH, 100);
+    stage_topic(s, 0, 0, 0);
+    stage_await(s, RELAY_TOPIC, limits.backoff_min_ms + 2);
+}
+
+TEST(relay_wakes_for_a_flush_that_failed)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->insert_lsn = 100;
+    stage_fetch(s, "1");
+    stage_await(s, RELAY_FETCH, 100);
+    stage_fail(s, RELAY_FLUSH);
+    stage_await(s, RELAY_FLUSH, limits.backoff_min_ms + 1);
+}
+
+TEST(relay_reads_once_more_as_soon_as_the_writers_have_ended)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.poll_min_ms = limits.poll_max_ms = 5000;
+    s = stage_set(&limits);
+    stage_fetch(s, "1 3");
+    stage_await(s, RELAY_WRITERS, limits.gap_age_ms);
+    stage_writers(s, 3, "");
+    CHECK(s->asked[RELAY_FETCH]);
+}

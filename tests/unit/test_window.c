@@ -225,6 +225,19 @@ TEST(window_take_leaves_what_is_handed)
     CHECK_EQ(window_lane_queued(w, 0), 0);
 }
 
+TEST(window_abandons_a_row_that_came_back)
+{
+    struct window *w = rig_window();
+    row_slot s = rig_admit(w, 0, 1), got;
+
+    CHECK_EQ(rig_hand(w), 1);
+    window_stick(w, 0);
+    window_abandon(w, s);
+    CHECK(!rig_knows(w, 1) && window_bytes(w) == 0 && window_handed(w) == 0);
+    CHECK_EQ(window_stuck_due_ms(w, 50), UINT64_MAX);
+    CHECK(window_drop(w, &got) && got == s && window_lane_empty(w, 0));
+}
+
 /* Finding 35: what waits for the barrier may have been lost by a crash. */
 TEST(window_start_over_drops_what_waits_and_forgets_the_flush)
 {
