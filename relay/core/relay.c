@@ -91,7 +91,7 @@ struct relay *relay_new(const struct relay_limits *limits, uint64_t now_ms)
     lease_init(&r->lease, l->lease_ttl_ms, l->lease_margin_ms);
     pace_init(&r->pace, l->poll_min_ms, l->poll_max_ms, l->backoff_min_ms, l->backoff_max_ms, l->seed, now_ms);
     r->asked_topic = r->page_topic = r->page_last_topic = TOPICS_NO_TOPIC;
-    r->session_bytes = l->batch_bytes;
+    r->session_bytes = r->opened_bytes = l->batch_bytes;
     r->read_full = true;
     return r;
 }

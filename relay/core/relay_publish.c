@@ -28,6 +28,7 @@ bool relay_next_session(struct relay *r, uint64_t now_ms, struct relay_action *r
     if (r->session != RELAY_SESSION_CLOSED || !wanted || now_ms < r->session_ms)
         return false;
     r->session = RELAY_SESSION_OPENING;
+    r->opened_bytes = r->session_bytes;
     *ret_action = (struct relay_action){.type = RELAY_SESSION_OPEN, .bytes = r->session_bytes};
     return true;
 }
@@ -130,6 +131,21 @@ static void row_return(struct relay *r, row_slot slot)
         window_return(relay_window(r), slot);
 }
 
+/* Where nobody tells us the topic's limit, smaller batches find it: once a session, and not for a row that is tried alone. Below this a
+ * batch is as small as that of Kafka's own clients, and it is a row that is too large. */
+enum {
+    SESSION_BYTES_MIN = 16384
+};
+
+static void batches_shrink(struct relay *r, uint32_t lane)
+{
+    bool is_known = topics_limit(relay_topics(r), topics_lane_topic(relay_topics(r), lane)) > 0;
+
+    if (!is_known && !behind_is(relay_behind_of(r), lane) && r->session_bytes == r->opened_bytes &&
+        r->session_bytes / 2 >= SESSION_BYTES_MIN)
+        r->session_bytes /= 2;
+}
+
 void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault why)
 {
 #ifdef MUTANT_MARK_BEFORE_REPORT
@@ -137,6 +153,8 @@ void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum rela
 #endif
     row_return(r, slot);
     relay_break_session(r, why);
+    if (why == RELAY_FAULT_SIZE)
+        batches_shrink(r, window_lane(relay_window(r), slot));
     blame(r, now_ms, window_lane(relay_window(r), slot), why);
 }
 

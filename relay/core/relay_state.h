@@ -105,8 +105,8 @@ struct relay {
     /* Kafka */
     enum relay_session session;
     uint32_t session_attempts;
-    uint64_t session_ms; /* when to open the next one */
-    uint64_t session_bytes;
+    uint64_t session_ms;                  /* when to open the next one */
+    uint64_t session_bytes, opened_bytes; /* of a batch: in the next session, in the last one */
     uint32_t asked_topic;
     uint64_t unknown_ms; /* when topics that stay unknown are looked for */
 

@@ -69,6 +69,7 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
                                (uint64_t)r->asked_topic << 32 | r->repeat_rows,
                                (uint64_t)r->connect_attempts << 32 | r->session_attempts,
                                r->session_bytes,
+                               r->opened_bytes,
                                r->publish_run};
     const uint64_t dues_ms[] = {r->connect_ms, r->page_due_ms, r->writers_ms, r->flush_ms, r->force_until_ms,
                                 r->mark_ms,    r->save_ms,     r->session_ms, r->stop_ms,  r->acked_ms + r->limits.mark_delay_ms};

@@ -251,6 +251,11 @@ uint32_t topics_message_bytes_max(const struct topics *t)
     return least;
 }
 
+uint32_t topics_limit(const struct topics *t, uint32_t topic)
+{
+    return topic_at(t, topic)->message_bytes_max;
+}
+
 /* --- lanes -------------------------------------------------------------------------------------------------------- */
 
 int32_t topics_partition(const struct topics *t, uint32_t topic, int32_t wish, uint32_t spread)

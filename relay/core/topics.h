@@ -59,6 +59,7 @@ void topics_acked(struct topics *t, uint32_t topic);
 
 /* The smallest limit of a message among the open topics, 0: none is known. Scans the topics. */
 uint32_t topics_message_bytes_max(const struct topics *t);
+uint32_t topics_limit(const struct topics *t, uint32_t topic); /* of a message of this topic, 0: not known */
 
 /* --- lanes -------------------------------------------------------------------------------------------------------- */
 

@@ -276,33 +276,6 @@ TEST(relay_session_keeps_its_batches_below_the_smallest_limit)
     CHECK_STR(stage_published(s), "1");
 }
 
-/* Lowered while we run, each batch would be refused for ever; raised for a row that waits, nobody would notice. */
-TEST(relay_topic_is_asked_for_its_limit_again_when_it_refuses_a_size)
-{
-    struct stage *s = stage_curious();
-
-    stage_fetch(s, "1");
-    stage_topic(s, 4, 4, 9000);
-    stage_close(s);
-    stage_pass(s, 200);
-    CHECK_STR(stage_published(s), "1");
-    CHECK(!s->asked[RELAY_TOPIC]);
-    stage_refuse(s, "1", RELAY_FAULT_SIZE);
-    stage_close(s);
-    stage_idle(s, RELAY_TOPIC, 1);
-    stage_topic(s, 4, 4, 5000);
-    stage_idle(s, RELAY_CATCH_UP, 1000);
-    stage_page(s, "1");
-    stage_pass(s, 500);
-    CHECK_EQ(s->action[RELAY_SESSION_OPEN].bytes, 5000);
-    stage_unpublish(s, "1", RELAY_FAULT_SIZE); /* larger than that itself */
-    stage_idle(s, RELAY_TOPIC, 1);
-    stage_topic(s, 4, 4, 9000);
-    stage_idle(s, RELAY_CATCH_UP, 1000);
-    stage_page(s, "1");
-    stage_deliver(s, "1");
-}
-
 TEST(relay_topic_question_dies_with_the_connection)
 {
     struct stage *s = stage_curious();
@@ -422,12 +395,13 @@ TEST(relay_topic_that_goes_behind_takes_its_lanes_along)
 
 TEST(relay_topic_that_goes_behind_is_saved_though_nothing_else_happens)
 {
-    struct stage *s = stage_impatient();
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
 
-    s->answered |= STAGE_ANSWERS(RELAY_SAVE);
+    s->answered |= STAGE_ANSWERS(RELAY_SAVE) | STAGE_ANSWERS(RELAY_MARK);
     stage_fetch(s, "1 2/1");
     stage_deliver(s, "1");
-    stage_idle_for(s, 900);
+    stage_idle_for(s, 2500);
     s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
     stage_refuse(s, "2", RELAY_FAULT_TOPIC);
     stage_close(s);
