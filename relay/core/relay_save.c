@@ -133,7 +133,7 @@ static bool save_is_due(const struct relay *r, uint64_t now_ms)
         return false;
     if (r->stopping) /* the last one, of everything */
         return window_handed(relay_window(r)) == 0 && window_acked(relay_window(r)) == 0 && !r->marking &&
-               r->save_attempts < RELAY_LAST_SAVES;
+               r->save_attempts < RELAY_LAST_SAVES && (r->save_attempts == 0 || now_ms >= r->save_ms);
     return now_ms >= r->save_ms || (r->settled_rows >= r->limits.save_ids && r->save_attempts == 0);
 }
 
