@@ -2,14 +2,11 @@
 #include "tests/unit/stage.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/lib/test.h"
-
-#define RECORDS_MAX 16
+#include "tests/unit/stage_text.h"
 
 struct relay_limits stage_limits(void)
 {
@@ -66,68 +63,6 @@ struct stage *stage_twin(const struct stage *s)
     return twin;
 }
 
-/* --- text --------------------------------------------------------------------------------------------------------- */
-
-/* The next row of `*text`, which moves on. Returns false at its end. */
-static bool row_read(const char **text, struct row *ret_row)
-{
-    char *end;
-
-    *text += strspn(*text, " ");
-    if (**text == '\0')
-        return false;
-    *ret_row = (struct row){.id = strtoll(*text, &end, 10), .key_hash = 1, .bytes = 10};
-    memcpy(ret_row->event_id.bytes, &ret_row->id, sizeof ret_row->id);
-    while (*end != ' ' && *end != '\0') {
-        char what = *end++;
-
-        if (what == '\'')
-            ret_row->event_id.bytes[15]++;
-        else if (what == 's')
-            ret_row->settled = true;
-        else if (what == '@')
-            ret_row->topic = (uint32_t)strtoul(end, &end, 10);
-        else if (what == '/' && *end == '-')
-            end++, ret_row->partition = -1;
-        else if (what == '/')
-            ret_row->partition = (int32_t)strtol(end, &end, 10);
-        else
-            test_fail(__FILE__, __LINE__, "not a row: %s", *text);
-    }
-    *text = end;
-    return true;
-}
-
-static uint32_t rows_read(const char *text, struct row *rows)
-{
-    uint32_t n = 0;
-
-    while (n < STAGE_ROWS && row_read(&text, &rows[n]))
-        n++;
-    return n;
-}
-
-__attribute__((format(printf, 2, 3))) static void append(char *text, const char *format, ...)
-{
-    size_t n = strlen(text);
-    va_list args;
-
-    if (n > 0)
-        text[n++] = ' ';
-    va_start(args, format);
-    vsnprintf(text + n, 1000 - n, format, args);
-    va_end(args);
-}
-
-static void row_append(char *text, const struct row *row)
-{
-    char topic[20] = "";
-
-    if (row->topic != 0)
-        snprintf(topic, sizeof topic, "@%u", row->topic);
-    append(text, "%" PRId64 "%s%s", row->id, topic, row->event_id.bytes[15] != 0 ? "'" : "");
-}
-
 /* --- pulling ------------------------------------------------------------------------------------------------------ */
 
 static void action_keep(struct stage *s, const struct relay_action *a)
@@ -136,13 +71,13 @@ static void action_keep(struct stage *s, const struct relay_action *a)
         CHECK(a->slot < s->limits.window_rows && !s->handed[a->slot]);
         s->handed[a->slot] = true;
         s->action[RELAY_PUBLISH] = *a;
-        row_append(s->published, &s->row[a->slot]);
+        stage_append_row(s->published, &s->row[a->slot]);
     } else if (a->type == RELAY_NOTE) {
         CHECK(s->noted_n < STAGE_ROWS);
         s->noted[s->noted_n++] = *a;
     } else if (a->type == RELAY_DROP) {
         CHECK(a->slot < s->limits.window_rows && !s->handed[a->slot]);
-        row_append(s->dropped, &s->row[a->slot]);
+        stage_append_row(s->dropped, &s->row[a->slot]);
     } else {
         CHECK(!s->asked[a->type]);
         s->asked[a->type] = a->type != RELAY_FORGET;
@@ -212,11 +147,11 @@ void stage_pass(struct stage *s, uint64_t ms)
 
 _Noreturn static void not_asked(const struct stage *s, enum relay_action_type type, uint64_t ms)
 {
-    char outstanding[1000] = "";
+    char outstanding[STAGE_TEXT] = "";
 
     for (unsigned i = 0; i <= RELAY_EXIT; i++) {
         if (s->asked[i])
-            append(outstanding, "%u", i);
+            stage_append(outstanding, "%u", i);
     }
     test_fail(__FILE__, __LINE__, "action %d was not asked for within %" PRIu64 " ms; outstanding: %s", type, ms, outstanding);
 }
@@ -261,32 +196,14 @@ void stage_lose(struct stage *s)
     stage_run(s);
 }
 
-static uint32_t records_read(const char *text, struct relay_behind *records)
-{
-    uint32_t n = 0;
-
-    for (text += strspn(text, " "); *text != '\0'; text += strspn(text, " ")) {
-        char *end;
-
-        CHECK(n < RECORDS_MAX);
-        records[n] = (struct relay_behind){.topic = (uint32_t)strtoul(text, &end, 10)};
-        CHECK(*end == '/');
-        if (strncmp(end, "/all", 4) == 0)
-            records[n].partition = RELAY_WHOLE_TOPIC, end += 4;
-        else
-            records[n].partition = (int32_t)strtol(end + 1, &end, 10);
-        CHECK(*end == ':');
-        records[n++].first_id = strtoll(end + 1, &end, 10);
-        text = end;
-    }
-    return n;
-}
-
 void stage_grant(struct stage *s, int64_t floor, const char *records)
 {
-    struct relay_behind behind[RECORDS_MAX];
-    struct relay_saved saved = {
-        .token = stage_token(s->token), .floor = floor, .last_id = s->last_id, .behind = behind, .behind_n = records_read(records, behind)};
+    struct relay_behind behind[STAGE_RECORDS];
+    struct relay_saved saved = {.token = stage_token(s->token),
+                                .floor = floor,
+                                .last_id = s->last_id,
+                                .behind = behind,
+                                .behind_n = stage_records_read(records, behind)};
 
     take_off(s, RELAY_LEASE_TAKE);
     relay_on_lease(s->relay, s->now_ms, s->asked_ms[RELAY_LEASE_TAKE], &saved);
@@ -306,7 +223,7 @@ static void read_answer(struct stage *s, enum relay_action_type type, const char
     row_slot slots[STAGE_ROWS];
     struct relay_read read = {.token = stage_token(s->token),
                               .rows = rows,
-                              .rows_n = rows_read(text, rows),
+                              .rows_n = stage_rows_read(text, rows),
                               .upto = upto,
                               .insert_lsn = s->insert_lsn,
                               .flush_lsn = s->flush_lsn};
@@ -370,7 +287,7 @@ void stage_page_upto(struct stage *s, const char *rows, int64_t upto)
 
 void stage_writers(struct stage *s, int64_t last_id, const char *vxids)
 {
-    struct relay_writer writers[RECORDS_MAX] = {{0}};
+    struct relay_writer writers[STAGE_RECORDS] = {{0}};
     uint32_t n = 0;
 
     for (char *end; *vxids != '\0'; vxids = end + strspn(end, " "))
@@ -425,7 +342,7 @@ void stage_deliver(struct stage *s, const char *rows)
 {
     struct row row;
 
-    while (row_read(&rows, &row))
+    while (stage_row_read(&rows, &row))
         relay_on_delivered(s->relay, s->now_ms, unhand(s, &row));
     stage_run(s);
 }
@@ -434,7 +351,7 @@ void stage_refuse(struct stage *s, const char *rows, enum relay_fault why)
 {
     struct row row;
 
-    while (row_read(&rows, &row))
+    while (stage_row_read(&rows, &row))
         relay_on_refused(s->relay, s->now_ms, unhand(s, &row), why);
     stage_run(s);
 }
@@ -443,7 +360,7 @@ void stage_unpublish(struct stage *s, const char *rows, enum relay_fault why)
 {
     struct row row;
 
-    while (row_read(&rows, &row))
+    while (stage_row_read(&rows, &row))
         relay_on_unpublished(s->relay, s->now_ms, unhand(s, &row), why);
     stage_run(s);
 }
@@ -484,93 +401,4 @@ void stage_topic(struct stage *s, int32_t pinned_n, int32_t actual_n, uint32_t m
     take_off(s, RELAY_TOPIC);
     relay_on_topic(s->relay, s->now_ms, s->action[RELAY_TOPIC].topic, pinned_n, actual_n, message_bytes_max);
     stage_run(s);
-}
-
-/* --- what the relay wants ----------------------------------------------------------------------------------------- */
-
-/* Take the text away. */
-static const char *text_take(char *from)
-{
-    static char text[1000];
-
-    memcpy(text, from, sizeof text);
-    from[0] = '\0';
-    return text;
-}
-
-const char *stage_published(struct stage *s)
-{
-    return text_take(s->published);
-}
-
-const char *stage_dropped(struct stage *s)
-{
-    return text_take(s->dropped);
-}
-
-const char *stage_gaps(struct stage *s)
-{
-    static char text[1000];
-    const int64_t *firsts, *lasts;
-    uint32_t n = relay_gaps(s->relay, &firsts, &lasts);
-
-    CHECK(s->asked[RELAY_FETCH]);
-    text[0] = '\0';
-    for (uint32_t i = 0; i < n; i++) {
-        if (firsts[i] == lasts[i])
-            append(text, "%" PRId64, firsts[i]);
-        else
-            append(text, "%" PRId64 "-%" PRId64, firsts[i], lasts[i]);
-    }
-    return text;
-}
-
-const char *stage_marks(struct stage *s)
-{
-    static char text[1000];
-    const int64_t *ids;
-    const struct row_event_id *event_ids;
-    uint32_t n = relay_marks(s->relay, &ids, &event_ids);
-
-    CHECK(s->asked[RELAY_MARK] && s->action[RELAY_MARK].rows == n);
-    text[0] = '\0';
-    for (uint32_t i = 0; i < n; i++)
-        row_append(text, &(struct row){.id = ids[i], .event_id = event_ids[i]});
-    return text;
-}
-
-const char *stage_saving(struct stage *s)
-{
-    static char text[1000];
-    const struct relay_behind *changes;
-    uint32_t n = relay_saving(s->relay, &changes);
-
-    CHECK(s->asked[RELAY_SAVE] && s->action[RELAY_SAVE].rows == n);
-    snprintf(text, sizeof text, "floor %" PRId64, s->action[RELAY_SAVE].from);
-    for (uint32_t i = 0; i < n; i++) {
-        if (changes[i].partition == RELAY_WHOLE_TOPIC)
-            append(text, "%u/all:%" PRId64, changes[i].topic, changes[i].first_id);
-        else
-            append(text, "%u/%d:%" PRId64, changes[i].topic, changes[i].partition, changes[i].first_id);
-    }
-    return text;
-}
-
-unsigned stage_told_n(const struct stage *s, enum relay_note note)
-{
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < s->noted_n; i++)
-        n += s->noted[i].note == note;
-    return n;
-}
-
-bool stage_told(const struct stage *s, enum relay_note note)
-{
-    return stage_told_n(s, note) > 0;
-}
-
-void stage_forget_notes(struct stage *s)
-{
-    s->noted_n = 0;
 }
