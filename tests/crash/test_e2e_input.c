@@ -208,6 +208,38 @@ TEST_WITHIN(e2e_headers_that_are_no_object_stop_their_partition_only, 60)
     oracle_forget(&v);
 }
 
+static bool is_first_of_its_partition(int key)
+{
+    for (int other = 0; other < key; other++)
+        if (partition_of(other) == partition_of(key))
+            return false;
+    return true;
+}
+
+/* A bad row in each partition: they take turns being tried, and each is told once. */
+TEST_WITHIN(e2e_rows_that_cannot_be_published_are_told_once_each, 60)
+{
+    static const char told[] = "event=\"row cannot be published, its partition waits\"";
+    struct e2e e = e2e_begin("told-once");
+    struct process relay = RELAY(&e, QUICK);
+    int bad = 0;
+
+    (void)postgres_query(e.db.conninfo, "ALTER TABLE outbox.event DROP CONSTRAINT event_headers_are_strings");
+    for (int k = 0; k < KEYS; k++) {
+        if (!is_first_of_its_partition(k))
+            continue;
+        e2e_commit(&e, e.topic, key_name(k), 1, "{}", "'[]'");
+        bad++;
+        WAIT_UNTIL(count_said(&relay, told) >= bad, 20);
+    }
+    CHECK(bad > 2);
+    (void)postgres_query(e.db.conninfo, "UPDATE outbox.event SET headers = NULL");
+    struct oracle_verdict v = e2e_end(&e, &relay, 30, NULL);
+    CHECK_EQ(count_said(&relay, told), bad);
+    CHECK_EQ(v.duplicates, 0);
+    oracle_forget(&v);
+}
+
 /* A row of `bytes` is too large; then the service repairs it. */
 static void check_large_row(struct e2e *e, size_t bytes)
 {
