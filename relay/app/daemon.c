@@ -220,10 +220,9 @@ static bool start_parts(struct daemon *d)
 {
     struct relay_limits limits = limits_of(d->config);
 
-    d->handed = calloc(limits.window_rows, sizeof *d->handed);
     d->stats = stats_new(limits.topics_max);
     d->relay = relay_new(&limits, daemon_now(d));
-    return d->handed != NULL && d->stats != NULL && d->relay != NULL && start_producer(d, &limits) && start_outbox(d, &limits);
+    return d->stats != NULL && d->relay != NULL && start_producer(d, &limits) && start_outbox(d, &limits);
 }
 
 static void start_handles(struct daemon *d)
@@ -303,7 +302,6 @@ static void free_parts(struct daemon *d)
     headers_reset(&d->headers);
     relay_free(d->relay);
     stats_free(d->stats);
-    free(d->handed);
 }
 
 /* --- run ---------------------------------------------------------------------------------------------------------- */

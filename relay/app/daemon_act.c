@@ -13,17 +13,19 @@ enum {
 
 /* --- publish ------------------------------------------------------------------------------------------------------ */
 
-/* Every row has one, so it is printed two digits at a time. */
+/* Every row has one, so it is printed a byte at a time from a table. */
 static void uuid_print(const struct row_event_id *id, char text[37])
 {
-    static const char digits[] = "0123456789abcdef";
     static const unsigned char places[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
+#define ROW(h) h "0" h "1" h "2" h "3" h "4" h "5" h "6" h "7" h "8" h "9" h "a" h "b" h "c" h "d" h "e" h "f"
+    static const char bytes[] = ROW("0") ROW("1") ROW("2") ROW("3") ROW("4") ROW("5") ROW("6") ROW("7") ROW("8") ROW("9") ROW("a") ROW("b")
+        ROW("c") ROW("d") ROW("e") ROW("f");
+#undef ROW
 
-    memcpy(text, "00000000-0000-0000-0000-000000000000", 37);
-    for (unsigned i = 0; i < sizeof id->bytes; i++) {
-        text[places[i]] = digits[id->bytes[i] >> 4];
-        text[places[i] + 1] = digits[id->bytes[i] & 15];
-    }
+    text[8] = text[13] = text[18] = text[23] = '-';
+    text[36] = '\0';
+    for (unsigned i = 0; i < sizeof id->bytes; i++)
+        memcpy(text + places[i], bytes + (size_t)id->bytes[i] * 2, 2);
 }
 
 /* Header `id` first, then the row's own, in the room of d->headers. Returns false with a sentence if these cannot be. */
@@ -49,11 +51,11 @@ static bool record_headers(struct daemon *d, const struct outbox_row *row, const
 }
 
 /* A session or topic that is at fault is told by its own line. */
-static void unpublished(struct daemon *d, row_slot slot, const struct outbox_row *row, enum relay_fault fault, const char *reason)
+static void unpublished(struct daemon *d, const struct relay_action *action, enum relay_fault fault, const char *reason)
 {
     if (fault == RELAY_FAULT_ROW || fault == RELAY_FAULT_SIZE)
-        daemon_tell_unpublished(d, row, reason);
-    relay_on_unpublished(d->relay, daemon_now(d), slot, fault);
+        daemon_tell_unpublished(d, action, reason);
+    relay_on_unpublished(d->relay, daemon_now(d), action->slot, fault);
 }
 
 static void publish(struct daemon *d, const struct relay_action *action)
@@ -65,17 +67,19 @@ static void publish(struct daemon *d, const struct relay_action *action)
     const char *code = "";
     enum relay_fault fault;
 
+    if (action->next_slot != ROW_NO_SLOT)
+        outbox_expect(d->outbox, action->next_slot);
     outbox_row(d->outbox, action->slot, &row);
-    uuid_print(&row.event_id, id_text);
+    uuid_print(&action->event_id, id_text);
     id.value = id_text;
     if (row.too_large) {
         snprintf(error, sizeof error, "it is larger than kafka.message.max.bytes (%u): raise that, or delete the row",
                  producer_message_bytes_max(d->producer));
-        unpublished(d, action->slot, &row, RELAY_FAULT_SIZE, error);
+        unpublished(d, action, RELAY_FAULT_SIZE, error);
         return;
     }
     if (!record_headers(d, &row, &id, &record, list, sizeof list / sizeof *list, error, sizeof error)) {
-        unpublished(d, action->slot, &row, RELAY_FAULT_ROW, error);
+        unpublished(d, action, RELAY_FAULT_ROW, error);
         return;
     }
     record.topic_name = outbox_topic(d->outbox, action->topic);
@@ -85,10 +89,8 @@ static void publish(struct daemon *d, const struct relay_action *action)
     record.payload_n = row.payload_n;
     record.timestamp_ms = row.created_ms;
     fault = producer_publish(d->producer, &record, &code);
-    if (fault == RELAY_FAULT_NONE) {
-        d->handed[action->slot] = (struct daemon_handed){.created_ms = row.created_ms, .topic = action->topic};
+    if (fault == RELAY_FAULT_NONE)
         return;
-    }
     stats_count_error(d->stats, code);
     snprintf(d->code, sizeof d->code, "%s", code);
     if (fault == RELAY_FAULT_SIZE)
@@ -98,7 +100,7 @@ static void publish(struct daemon *d, const struct relay_action *action)
                  producer_message_bytes_max(d->producer));
     else
         snprintf(error, sizeof error, "Kafka's client does not take it (%s): correct or delete the row", code);
-    unpublished(d, action->slot, &row, fault, error);
+    unpublished(d, action, fault, error);
 }
 
 /* --- the rest ----------------------------------------------------------------------------------------------------- */
@@ -237,9 +239,9 @@ uint64_t daemon_act(struct daemon *d)
 
         if (action.type == RELAY_WAIT)
             return action.until_ms;
-        /* A row is handed within the lease by a clock that is at most this many rows old. */
-        d->clock_stale |= action.type != RELAY_PUBLISH || n % 64 == 63;
         perform(d, &action);
+        /* A row is handed within the lease by a clock that is at most so many actions old. */
+        d->clock_stale |= n % 64 == 63 || action.type == RELAY_SESSION_OPEN;
     }
     return 0;
 }

@@ -180,8 +180,10 @@ static void on_delivered(void *data, row_slot slot)
 {
     struct daemon *d = data;
     uint64_t now_ms = daemon_now(d);
+    struct outbox_row row;
 
-    stats_count_published(d->stats, d->handed[slot].topic, d->real_ms - d->handed[slot].created_ms);
+    outbox_row(d->outbox, slot, &row);
+    stats_count_published(d->stats, row.topic, d->real_ms - row.created_ms);
     d->acked_rows++;
     outbox_drop(d->outbox, slot);
     relay_on_delivered(d->relay, now_ms, slot);

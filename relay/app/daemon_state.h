@@ -20,12 +20,6 @@
 #include "relay/edge/outbox.h"
 #include "relay/edge/producer.h"
 
-/* What is remembered of a row that was handed, until its report. */
-struct daemon_handed {
-    int64_t created_ms;
-    uint32_t topic;
-};
-
 struct daemon {
     const struct config *config;
     uv_loop_t loop;
@@ -46,7 +40,6 @@ struct daemon {
     bool clock_stale;
     int64_t real_ms; /* ...together with CLOCK_REALTIME */
 
-    struct daemon_handed *handed; /* by slot */
     struct headers headers;
     uint64_t lease_asked_ms;
 
@@ -98,7 +91,7 @@ void daemon_tell_connected(struct daemon *d);
 void daemon_tell_lost(struct daemon *d, const char *reason);
 /* `reason` NULL: the statement of `what` worked. One line when that changes. */
 void daemon_tell_statement(struct daemon *d, enum relay_action_type what, const char *reason);
-void daemon_tell_unpublished(struct daemon *d, const struct outbox_row *row, const char *reason);
+void daemon_tell_unpublished(struct daemon *d, const struct relay_action *publish, const char *reason);
 unsigned daemon_render(void *data, enum http_page page, char **ret_body, size_t *ret_body_n);
 
 #endif

@@ -197,15 +197,16 @@ void daemon_tell_statement(struct daemon *d, enum relay_action_type what, const 
         LOG(d->log, LOG_LEVEL_INFO, "statement works again", LOG_TEXT("statement", statement_word(what)));
 }
 
-void daemon_tell_unpublished(struct daemon *d, const struct outbox_row *row, const char *reason)
+void daemon_tell_unpublished(struct daemon *d, const struct relay_action *publish, const char *reason)
 {
-    int64_t *blamed_id = &d->blamed_ids[(uint64_t)row->id % (sizeof d->blamed_ids / sizeof *d->blamed_ids)];
+    int64_t *blamed_id = &d->blamed_ids[(uint64_t)publish->id % (sizeof d->blamed_ids / sizeof *d->blamed_ids)];
 
-    if (row->id == *blamed_id)
+    if (publish->id == *blamed_id)
         return;
-    *blamed_id = row->id;
-    LOG(d->log, LOG_LEVEL_ERROR, "row cannot be published, its partition waits", LOG_NUMBER("id", row->id),
-        LOG_TEXT("topic", outbox_topic(d->outbox, row->topic)), LOG_NUMBER("bytes", row->bytes), LOG_TEXT("reason", reason));
+    *blamed_id = publish->id;
+    LOG(d->log, LOG_LEVEL_ERROR, "row cannot be published, its partition waits", LOG_NUMBER("id", publish->id),
+        LOG_TEXT("topic", outbox_topic(d->outbox, publish->topic)), LOG_NUMBER("partition", publish->partition),
+        LOG_TEXT("reason", reason));
 }
 
 /* --- pages -------------------------------------------------------------------------------------------------------- */

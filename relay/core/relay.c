@@ -43,12 +43,16 @@ struct relay_limits relay_limits_default(void)
     };
 }
 
+enum {
+    CACHE_LINE = 64
+};
+
 /* --- life --------------------------------------------------------------------------------------------------------- */
 
-/* Reserve `size` bytes of the block; returns where. */
+/* Reserve `size` bytes of the block, from a cache line's beginning on; returns where. */
 static size_t part_reserve(size_t *total, size_t size)
 {
-    size_t at = (*total + 15) & ~(size_t)15;
+    size_t at = (*total + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
 
     *total = at + size;
     return at;
@@ -79,9 +83,10 @@ struct relay *relay_new(const struct relay_limits *limits, uint64_t now_ms)
     /* A read that brings only gaps must fit, or the tail would stop for good. */
     assert(l->ranges_max > l->fetch_rows && l->ranges_max > l->settled_rows);
     relay_lay_out(&plan);
-    r = calloc(1, plan.size);
-    if (r == NULL)
+    plan.block = calloc(1, plan.size + CACHE_LINE);
+    if (plan.block == NULL)
         return NULL;
+    r = (struct relay *)(((uintptr_t)plan.block + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1));
     *r = plan;
     (void)window_init(relay_window(r), l->window_rows, l->window_bytes, l->lanes_max, l->lane_rows);
     (void)gaps_init(relay_gaps_of(r), l->ranges_max, l->writers_max, 0);
@@ -98,7 +103,8 @@ struct relay *relay_new(const struct relay_limits *limits, uint64_t now_ms)
 
 void relay_free(struct relay *r)
 {
-    free(r);
+    if (r != NULL)
+        free(r->block);
 }
 
 /* --- notes -------------------------------------------------------------------------------------------------------- */

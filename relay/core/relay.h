@@ -123,11 +123,13 @@ struct relay_action {
     enum relay_note note;
     enum relay_fault fault;
     uint32_t rows, topic;
-    row_slot slot;
+    row_slot slot, next_slot; /* next_slot: that of the next RELAY_PUBLISH, probably; ROW_NO_SLOT: not known */
     int32_t partition;
     bool force;
     uint64_t until_ms, bytes;
     int64_t from, upto, settled_upto;
+    int64_t id; /* of the row to publish... */
+    struct row_event_id event_id;
 };
 
 /* Copies `limits`, which must be sane (asserted). Returns NULL if out of memory; nothing is allocated afterwards. It first asks for

@@ -184,7 +184,15 @@ bool relay_next_publish(struct relay *r, uint64_t now_ms, struct relay_action *r
         int32_t partition = topics_partition(t, topic, window_wish(w, slot), window_spread(w, slot));
 
         if (topics_exists(t, topic, partition)) {
-            *ret_action = (struct relay_action){.type = RELAY_PUBLISH, .slot = slot, .topic = topic, .partition = partition};
+            *ret_action = (struct relay_action){.type = RELAY_PUBLISH,
+                                                .slot = slot,
+                                                .next_slot = window_next(w),
+                                                .topic = topic,
+                                                .partition = partition,
+                                                .id = window_id(w, slot),
+                                                .event_id = window_event_id(w, slot)};
+            if (ret_action->next_slot != ROW_NO_SLOT)
+                window_expect(w, ret_action->next_slot);
 #ifdef MUTANT_MARK_BEFORE_REPORT
             window_ack(w, now_ms, slot);
 #endif

@@ -158,6 +158,9 @@ bool relay_has_room(const struct relay *r)
     uint32_t rows = l->fetch_rows < l->window_rows / 4 ? l->fetch_rows : l->window_rows / 4;
     uint64_t bytes = l->fetch_bytes < l->window_bytes / 4 ? l->fetch_bytes : l->window_bytes / 4;
 
+    /* While marks are behind, more rows would only wait, and get cold. */
+    if (window_acked(relay_window(r)) >= l->mark_rows)
+        return false;
     /* A quarter of a small window will do: rows of stuck lanes may hold half of it. */
     return window_room_rows(relay_window(r)) >= (rows > 0 ? rows : 1) && window_room_bytes(relay_window(r)) >= bytes;
 }

@@ -57,8 +57,11 @@ void relay_on_marked(struct relay *r, uint64_t now_ms, uint32_t missed_n)
 #ifdef MUTANT_IGNORE_MARKS
     remember = false;
 #endif
-    for (uint32_t i = 0; i < marks_n(m); i++)
+    for (uint32_t i = 0; i < marks_n(m); i++) {
+        if (i + 8 < marks_n(m))
+            window_expect(relay_window(r), marks_slot(m, i + 8));
         window_marked(relay_window(r), marks_slot(m, i), remember);
+    }
     r->marking = false;
     r->mark_attempts = 0;
     r->settled_rows += marks_n(m);

@@ -52,6 +52,7 @@ struct relay_told {
 #define RELAY_LAST_SAVES  3  /* at the end, a save is tried so often */
 
 struct relay {
+    void *block; /* as it was allocated */
     size_t size;
     struct relay_limits limits;
     size_t window_at, gaps_at, topics_at, behind_at, marks_at, firsts_at, changes_at, change_records_at;

@@ -39,8 +39,11 @@ size_t relay_size(const struct relay *r)
 
 void relay_copy(struct relay *to, const struct relay *from)
 {
+    void *block = to->block;
+
     assert(to->size == from->size);
     memcpy(to, from, from->size);
+    to->block = block;
 }
 
 static uint64_t digest_flags(const struct relay *r)

@@ -20,40 +20,50 @@ static struct window_lane *lane_at(const struct window *w, uint32_t lane)
     return window_lanes(w) + lane;
 }
 
-static void list_push(struct window *w, struct window_list *list, row_slot s)
-{
-    struct window_slot *slots = window_slots(w);
+/* Each list is a ring of slot numbers, not a chain through the slots: what comes soon is known, and is fetched ahead. Without that, nearly
+ * every look at a slot waits for memory: thousands of rows come in between. */
+enum {
+    AHEAD = 8
+};
 
-    slots[s].next = ROW_NO_SLOT;
-    if (list->tail == ROW_NO_SLOT)
-        list->head = s;
-    else
-        slots[list->tail].next = s;
-    list->tail = s;
-    list->n++;
+static uint32_t ring_place(const struct window *w, const struct window_list *list, uint32_t i)
+{
+    uint32_t at = list->first + i;
+
+    return at < w->rows_max ? at : at - w->rows_max;
 }
 
-/* Free slots are used again at once, while the processor still has them at hand. */
-static void list_unshift(struct window *w, struct window_list *list, row_slot s)
+static void list_push(struct window *w, struct window_list *list, row_slot s)
 {
-    window_slots(w)[s].next = list->head;
-    if (list->head == ROW_NO_SLOT)
-        list->tail = s;
-    list->head = s;
-    list->n++;
+    assert(list->n < w->rows_max);
+    window_ring(w, list)[ring_place(w, list, list->n++)] = s;
 }
 
 static row_slot list_pop(struct window *w, struct window_list *list)
 {
-    row_slot s = list->head;
+    const row_slot *ring = window_ring(w, list);
+    row_slot s;
 
-    if (s == ROW_NO_SLOT)
-        return s;
-    list->head = window_slots(w)[s].next;
-    if (list->head == ROW_NO_SLOT)
-        list->tail = ROW_NO_SLOT;
+    if (list->n == 0)
+        return ROW_NO_SLOT;
+    if (list->n > AHEAD)
+        __builtin_prefetch(window_slots(w) + ring[ring_place(w, list, AHEAD)], 1);
+    s = ring[list->first];
+    list->first = ring_place(w, list, 1);
     list->n--;
     return s;
+}
+
+/* The one that was pushed last. For free slots: the processor has it at hand still. */
+static row_slot list_pop_last(struct window *w, struct window_list *list)
+{
+    const row_slot *ring = window_ring(w, list);
+
+    if (list->n == 0)
+        return ROW_NO_SLOT;
+    if (list->n > AHEAD)
+        __builtin_prefetch(window_slots(w) + ring[ring_place(w, list, list->n - 1 - AHEAD)], 1);
+    return ring[ring_place(w, list, --list->n)];
 }
 
 static void lane_unstick(struct window *w, struct window_lane *l)
@@ -121,14 +131,14 @@ static uint32_t buckets_of(uint32_t rows_max)
 
 size_t window_size(uint32_t rows_max, uint32_t lanes_max)
 {
-    return sizeof(struct window) + (size_t)rows_max * sizeof(struct window_slot) + (size_t)lanes_max * sizeof(struct window_lane) +
-           (size_t)buckets_of(rows_max) * sizeof(uint32_t);
+    return ((sizeof(struct window) + 63) & ~(size_t)63) + (size_t)rows_max * sizeof(struct window_slot) +
+           (size_t)lanes_max * sizeof(struct window_lane) + (size_t)buckets_of(rows_max) * sizeof(uint32_t) +
+           WINDOW_LISTS * (size_t)rows_max * sizeof(row_slot);
 }
 
 struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, uint32_t lanes_max, uint32_t lane_rows_max)
 {
     struct window *w = memory;
-    const struct window_list empty = {ROW_NO_SLOT, ROW_NO_SLOT, 0};
 
     assert(rows_max > 0 && lanes_max > 0 && lane_rows_max > 0);
     memset(memory, 0, window_size(rows_max, lanes_max));
@@ -137,11 +147,12 @@ struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, 
     w->lanes_max = lanes_max;
     w->lane_rows_max = lane_rows_max;
     w->buckets_mask = buckets_of(rows_max) - 1;
-    w->free = w->acked = w->remembered = w->dropped = empty;
+    for (unsigned i = 0; i < WINDOW_LISTS; i++)
+        (&w->free)[i] = (struct window_list){.number = i};
     w->turns[WINDOW_TURN_READY] = w->turns[WINDOW_TURN_WAITING] = w->watched = WINDOW_NO_LANE;
     memset(window_buckets(w), 0xff, ((size_t)w->buckets_mask + 1) * sizeof(uint32_t));
     for (row_slot s = 0; s < rows_max; s++)
-        list_push(w, &w->free, s);
+        list_push(w, &w->free, rows_max - 1 - s);
     return w;
 }
 
@@ -161,14 +172,13 @@ void window_lane_open(struct window *w, uint32_t lane, bool single)
 
 row_slot window_admit(struct window *w, const struct row *row, uint32_t lane, uint64_t lsn)
 {
-    row_slot s = list_pop(w, &w->free);
+    row_slot s = list_pop_last(w, &w->free);
     struct window_slot *slot;
 
     assert(s != ROW_NO_SLOT);
     slot = slot_at(w, s);
     slot->id = row->id;
     slot->event_id = row->event_id;
-    slot->key_hash = row->key_hash;
     slot->lsn = lsn;
     slot->spread = row->spread;
     slot->wish = row->partition;
@@ -324,7 +334,19 @@ static void slot_free(struct window *w, row_slot s)
     assert(l->rows > 0);
     l->rows--;
     window_slots(w)[s].state = WINDOW_FREE;
-    list_unshift(w, &w->free, s);
+    list_push(w, &w->free, s);
+}
+
+row_slot window_next(const struct window *w)
+{
+    uint32_t lane = w->turns[WINDOW_TURN_READY];
+
+    return lane != WINDOW_NO_LANE ? lane_at(w, lane)->head : ROW_NO_SLOT;
+}
+
+void window_expect(const struct window *w, row_slot s)
+{
+    __builtin_prefetch(window_slots(w) + s, 1);
 }
 
 bool window_mark(struct window *w, row_slot *ret_slot)

@@ -48,6 +48,9 @@ bool window_waits_for_flush(const struct window *w);
 
 /* The next row for the producer, in id order within its lane. It counts as handed. Returns false if there is none. */
 bool window_hand(struct window *w, uint64_t now_ms, row_slot *ret_slot);
+/* The row that will probably be handed next; ROW_NO_SLOT: none is ready. */
+row_slot window_next(const struct window *w);
+void window_expect(const struct window *w, row_slot s); /* it is about to be used: the processor may fetch it */
 void window_ack(struct window *w, uint64_t now_ms,
                 row_slot slot);                       /* its lane is warm now, and not stuck; its bytes do not count any more */
 void window_return(struct window *w, row_slot slot);  /* queued again, at its place by id */

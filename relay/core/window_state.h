@@ -16,13 +16,13 @@ enum window_row_state {
     WINDOW_DROPPED
 };
 
+/* One cache line. */
 struct window_slot {
     int64_t id;
     struct row_event_id event_id;
-    uint64_t key_hash;
     uint64_t lsn;        /* ready when the flush has passed it */
     uint32_t lane;       /* its lane; kept until the slot is free */
-    uint32_t next, prev; /* in the lane's queue by id, or (next only) in one of the window's lists */
+    uint32_t next, prev; /* in the lane's queue, by id */
     uint32_t known_next; /* in its bucket */
     uint32_t spread;
     int32_t wish;
@@ -59,24 +59,24 @@ struct window_lane {
 };
 
 struct window_list {
-    row_slot head, tail;
-    uint32_t n;
+    uint32_t number, first, n; /* in ring `number`, from `first` on */
 };
+#define WINDOW_LISTS 4
 
 struct window {
     uint32_t rows_max, lanes_max, lane_rows_max, buckets_mask;
     uint32_t lanes_top; /* lanes at or above it were never open */
     uint32_t handed, stuck_rows;
     uint64_t bytes, bytes_max, stuck_bytes;
-    uint64_t flushed_lsn, waiting_lsn; /* waiting: the highest of any admitted row */
-    struct window_list free, acked, remembered, dropped;
-    uint32_t turns[3]; /* rings of lanes by enum window_turn */
-    uint32_t watched;  /* ring of lanes, the one that waits longest first */
+    uint64_t flushed_lsn, waiting_lsn;                   /* waiting: the highest of any admitted row */
+    struct window_list free, acked, remembered, dropped; /* WINDOW_LISTS of them, each with a ring of rows_max behind the buckets */
+    uint32_t turns[3];                                   /* rings of lanes by enum window_turn */
+    uint32_t watched;                                    /* ring of lanes, the one that waits longest first */
 };
 
 static inline struct window_slot *window_slots(const struct window *w)
 {
-    return (struct window_slot *)(uintptr_t)(w + 1);
+    return (struct window_slot *)((uintptr_t)w + ((sizeof *w + 63) & ~(size_t)63));
 }
 
 static inline struct window_lane *window_lanes(const struct window *w)
@@ -87,6 +87,11 @@ static inline struct window_lane *window_lanes(const struct window *w)
 static inline uint32_t *window_buckets(const struct window *w)
 {
     return (uint32_t *)(window_lanes(w) + w->lanes_max);
+}
+
+static inline row_slot *window_ring(const struct window *w, const struct window_list *list)
+{
+    return window_buckets(w) + w->buckets_mask + 1 + (size_t)list->number * w->rows_max;
 }
 
 /* --- window_lane.c ------------------------------------------------------------------------------------------------ */

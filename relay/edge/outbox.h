@@ -116,21 +116,18 @@ void outbox_pin(struct outbox *o, uint32_t topic, int32_t actual_n);
 
 /* Everything lent until outbox_drop(slot); NULL where the column is. */
 struct outbox_row {
-    uint32_t topic;
     const void *key, *payload;
-    uint32_t key_n, payload_n;
     const char *headers; /* a JSON object, or NULL */
-    uint32_t headers_n;
-    struct row_event_id event_id;
-    int64_t id;
+    uint32_t key_n, payload_n, headers_n;
+    uint32_t topic;
     int64_t created_ms; /* since 1970 */
-    uint32_t bytes;
-    bool too_large; /* above row_bytes_max: payload was not read */
+    bool too_large;     /* above row_bytes_max: payload was not read */
 };
 
 /* From now on the bytes of the slot stay where they are until outbox_drop (others may be moved to give memory back). */
 void outbox_row(const struct outbox *o, row_slot slot, struct outbox_row *ret_row);
-void outbox_drop(struct outbox *o, row_slot slot); /* its bytes are not needed any more */
+void outbox_expect(const struct outbox *o, row_slot slot); /* outbox_row will be asked for it soon: the processor may fetch it */
+void outbox_drop(struct outbox *o, row_slot slot);         /* its bytes are not needed any more */
 
 const char *outbox_topic(const struct outbox *o, uint32_t topic); /* its name; lent until outbox_forget */
 void outbox_forget(struct outbox *o, uint32_t topic);

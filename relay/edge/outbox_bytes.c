@@ -6,6 +6,7 @@
 
 #include "relay/edge/database.h"
 #include "relay/edge/outbox_bytes.h"
+#include "relay/edge/outbox_sql.h"
 
 /* A smaller result is not worth a copy: window_rows of them take less than the window's bytes. */
 #define SMALL_BYTES 16384
@@ -17,16 +18,22 @@ struct lent {
     size_t memory;      /* of either */
     size_t whole, live; /* row bytes at first, and now */
     uint32_t rows_n, pinned_n;
-    row_slot first;
+    row_slot *slots; /* every slot that was held here; those that still are name it */
+    uint32_t slots_n;
     struct lent *next, *previous; /* of all */
 };
 
+/* One cache line a row: it is written when the row comes and read when it is handed, with thousands of others in between. */
 struct held {
-    struct outbox_row row;
+    const void *key, *payload;
+    const char *headers;
     struct lent *lent; /* NULL: the slot holds nothing */
-    row_slot next, previous;
-    bool pinned;
+    int64_t created_ms;
+    uint32_t key_n, payload_n, headers_n;
+    uint32_t topic;
+    bool too_large, pinned;
 };
+static_assert(sizeof(struct held) <= 64, "a row takes one cache line");
 
 struct bytes {
     struct held *slots;
@@ -42,21 +49,24 @@ struct bytes *bytes_new(uint32_t slots_max)
     if (!b)
         return NULL;
     b->slots_max = slots_max;
-    b->slots = calloc(slots_max, sizeof(*b->slots));
+    b->slots = aligned_alloc(64, slots_max * sizeof(*b->slots));
     if (!b->slots) {
         free(b);
         return NULL;
     }
+    memset(b->slots, 0, slots_max * sizeof(*b->slots));
     return b;
 }
 
-static struct lent *lent_new(struct bytes *b, struct database_result *result, unsigned char *block, size_t memory, size_t whole)
+static struct lent *lent_new(struct bytes *b, struct database_result *result, unsigned char *block, size_t memory, size_t whole,
+                             uint32_t rows_max)
 {
     struct lent *l = calloc(1, sizeof(*l));
+    row_slot *slots = malloc((rows_max ? rows_max : 1) * sizeof(*slots));
 
-    if (!l)
+    if (!l || !slots)
         abort();
-    *l = (struct lent){.result = result, .block = block, .memory = memory, .whole = whole, .first = ROW_NO_SLOT, .next = b->first};
+    *l = (struct lent){.result = result, .block = block, .memory = memory, .whole = whole, .slots = slots, .next = b->first};
     if (b->first)
         b->first->previous = l;
     b->first = l;
@@ -75,6 +85,7 @@ static void lent_free(struct bytes *b, struct lent *l)
         b->first = l->next;
     database_result_free(l->result);
     free(l->block);
+    free(l->slots);
     free(l);
 }
 
@@ -88,47 +99,37 @@ void bytes_free(struct bytes *b)
     free(b);
 }
 
-struct lent *bytes_lend(struct bytes *b, struct database_result *result, size_t whole_bytes)
+struct lent *bytes_lend(struct bytes *b, struct database_result *result, size_t whole_bytes, uint32_t rows_n)
 {
-    return lent_new(b, result, NULL, database_result_bytes(result), whole_bytes);
+    return lent_new(b, result, NULL, database_result_bytes(result), whole_bytes, rows_n);
 }
 
-static void link_slot(struct bytes *b, struct lent *l, row_slot slot)
+static size_t held_bytes(const struct held *h)
 {
-    struct held *h = &b->slots[slot];
+    return (size_t)h->key_n + h->payload_n + h->headers_n + OUTBOX_ROW_EXTRA;
+}
 
-    h->lent = l;
-    h->previous = ROW_NO_SLOT;
-    h->next = l->first;
-    if (l->first != ROW_NO_SLOT)
-        b->slots[l->first].previous = slot;
-    l->first = slot;
+static void held_join(struct bytes *b, struct lent *l, row_slot slot)
+{
+    b->slots[slot].lent = l;
+    l->slots[l->slots_n++] = slot;
     l->rows_n++;
-    l->live += h->row.bytes;
-}
-
-static void unlink_slot(struct bytes *b, row_slot slot)
-{
-    struct held *h = &b->slots[slot];
-    struct lent *l = h->lent;
-
-    if (h->next != ROW_NO_SLOT)
-        b->slots[h->next].previous = h->previous;
-    if (h->previous != ROW_NO_SLOT)
-        b->slots[h->previous].next = h->next;
-    else
-        l->first = h->next;
-    l->rows_n--;
-    l->live -= h->row.bytes;
-    h->lent = NULL;
+    l->live += held_bytes(&b->slots[slot]);
 }
 
 void bytes_hold(struct bytes *b, struct lent *l, row_slot slot, const struct outbox_row *row)
 {
     assert(slot < b->slots_max && !b->slots[slot].lent);
-    b->slots[slot].row = *row;
-    b->slots[slot].pinned = false;
-    link_slot(b, l, slot);
+    b->slots[slot] = (struct held){.key = row->key,
+                                   .payload = row->payload,
+                                   .headers = row->headers,
+                                   .created_ms = row->created_ms,
+                                   .key_n = row->key_n,
+                                   .payload_n = row->payload_n,
+                                   .headers_n = row->headers_n,
+                                   .topic = row->topic,
+                                   .too_large = row->too_large};
+    held_join(b, l, slot);
 }
 
 static const void *move(unsigned char **at, const void *from, uint32_t n)
@@ -146,8 +147,10 @@ static size_t lent_content(const struct bytes *b, const struct lent *l)
 {
     size_t n = 0;
 
-    for (row_slot s = l->first; s != ROW_NO_SLOT; s = b->slots[s].next)
-        n += (size_t)b->slots[s].row.key_n + b->slots[s].row.payload_n + b->slots[s].row.headers_n;
+    for (uint32_t i = 0; i < l->slots_n; i++) {
+        if (b->slots[l->slots[i]].lent == l)
+            n += held_bytes(&b->slots[l->slots[i]]);
+    }
     return n;
 }
 
@@ -160,15 +163,16 @@ static void survivors_move(struct bytes *b, struct lent *l)
 
     if (!block)
         return;
-    to = lent_new(b, NULL, block, content, l->live);
-    while (l->first != ROW_NO_SLOT) {
-        row_slot slot = l->first;
-        struct outbox_row *row = &b->slots[slot].row;
-        row->key = move(&at, row->key, row->key_n);
-        row->payload = move(&at, row->payload, row->payload_n);
-        row->headers = move(&at, row->headers, row->headers_n);
-        unlink_slot(b, slot);
-        link_slot(b, to, slot);
+    to = lent_new(b, NULL, block, content, l->live, l->rows_n);
+    for (uint32_t i = 0; i < l->slots_n; i++) {
+        struct held *h = &b->slots[l->slots[i]];
+
+        if (h->lent != l)
+            continue;
+        h->key = move(&at, h->key, h->key_n);
+        h->payload = move(&at, h->payload, h->payload_n);
+        h->headers = move(&at, h->headers, h->headers_n);
+        held_join(b, to, l->slots[i]);
     }
     lent_free(b, l);
 }
@@ -189,7 +193,20 @@ void bytes_row(const struct bytes *b, row_slot slot, struct outbox_row *ret_row)
     if (!h->pinned)
         h->lent->pinned_n++;
     h->pinned = true;
-    *ret_row = h->row;
+    *ret_row = (struct outbox_row){.key = h->key,
+                                   .payload = h->payload,
+                                   .headers = h->headers,
+                                   .key_n = h->key_n,
+                                   .payload_n = h->payload_n,
+                                   .headers_n = h->headers_n,
+                                   .topic = h->topic,
+                                   .created_ms = h->created_ms,
+                                   .too_large = h->too_large};
+}
+
+void bytes_expect(const struct bytes *b, row_slot slot)
+{
+    __builtin_prefetch(&b->slots[slot], 1);
 }
 
 void bytes_drop(struct bytes *b, row_slot slot)
@@ -200,7 +217,9 @@ void bytes_drop(struct bytes *b, row_slot slot)
     assert(slot < b->slots_max && l);
     if (h->pinned)
         l->pinned_n--;
-    unlink_slot(b, slot);
+    h->lent = NULL;
+    l->rows_n--;
+    l->live -= held_bytes(h);
     bytes_lent(b, l);
 }
 

@@ -18,15 +18,16 @@ struct database_result;
 struct bytes *bytes_new(uint32_t slots_max);
 void bytes_free(struct bytes *b); /* With all that it holds. NULL is allowed. */
 
-/* Takes `result`, whose rows, held or not, count `whole_bytes` together. Then bytes_hold for each row to be held, then bytes_lent. Aborts
+/* Takes `result`, whose `rows_n` rows, held or not, count `whole_bytes` together. Then bytes_hold for each row to be held, then bytes_lent. Aborts
  * if out of memory. */
-struct lent *bytes_lend(struct bytes *b, struct database_result *result, size_t whole_bytes);
+struct lent *bytes_lend(struct bytes *b, struct database_result *result, size_t whole_bytes, uint32_t rows_n);
 /* `row` points into the result. Asserts that the slot holds nothing. */
 void bytes_hold(struct bytes *b, struct lent *l, row_slot slot, const struct outbox_row *row);
 void bytes_lent(struct bytes *b, struct lent *l);
 
 /* Pins the row. Asserts that the slot holds one. */
 void bytes_row(const struct bytes *b, row_slot slot, struct outbox_row *ret_row);
+void bytes_expect(const struct bytes *b, row_slot slot); /* bytes_row will be asked for it soon */
 void bytes_drop(struct bytes *b, row_slot slot);
 
 /* What results and blocks take in memory. */

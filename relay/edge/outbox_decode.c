@@ -76,10 +76,7 @@ static bool decode_unsettled(const struct database_result *result, uint32_t i, s
     row->bytes = found->key_n + found->payload_n + found->headers_n + OUTBOX_ROW_EXTRA;
     row->settled = false;
     found->topic = row->topic;
-    found->event_id = row->event_id;
-    found->id = row->id;
     found->created_ms = decode_timestamp_ms(database_result_integer(result, i, ROW_CREATED_AT));
-    found->bytes = row->bytes;
     return true;
 }
 

@@ -32,7 +32,7 @@ static void rows_hold(struct outbox *o, struct database_result *result, uint32_t
         if (o->slots[i] == ROW_NO_SLOT)
             continue;
         if (!lent)
-            lent = bytes_lend(o->bytes, result, whole_bytes);
+            lent = bytes_lend(o->bytes, result, whole_bytes, rows_n);
         bytes_hold(o->bytes, lent, o->slots[i], &o->found[i]);
     }
     if (lent)
@@ -191,6 +191,11 @@ void outbox_row(const struct outbox *o, row_slot slot, struct outbox_row *ret_ro
 {
     assert(!o->telling_rows);
     bytes_row(o->bytes, slot, ret_row);
+}
+
+void outbox_expect(const struct outbox *o, row_slot slot)
+{
+    bytes_expect(o->bytes, slot);
 }
 
 void outbox_drop(struct outbox *o, row_slot slot)
