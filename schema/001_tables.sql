@@ -19,6 +19,7 @@ CREATE TABLE outbox.event (
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     sent_at    timestamptz,
     CONSTRAINT event_pkey PRIMARY KEY (id),
+    CONSTRAINT event_id_positive CHECK (id > 0), -- the relay reads from 1 on
     CONSTRAINT event_topic_length CHECK (octet_length(topic) BETWEEN 1 AND 249),
     CONSTRAINT event_headers_are_strings CHECK (headers IS NULL OR (jsonb_typeof(headers) = 'object' AND NOT headers ? 'id'
         AND NOT jsonb_path_exists(headers, 'strict $.* ? (@.type() != "string")'))),

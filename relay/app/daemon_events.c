@@ -240,9 +240,10 @@ static void on_reachable(void *data, bool reachable, const char *reason)
 
     d->kafka_up = reachable;
     if (reachable)
-        LOG_EVENT(d->log, LOG_LEVEL_INFO, "kafka reached");
+        LOG_EVENT(d->log, LOG_LEVEL_INFO, d->kafka_known ? "kafka back" : "kafka reached");
     else
-        LOG(d->log, LOG_LEVEL_ERROR, "kafka lost", LOG_TEXT("reason", reason));
+        LOG(d->log, LOG_LEVEL_ERROR, d->kafka_known ? "kafka lost" : "kafka not reached", LOG_TEXT("reason", reason));
+    d->kafka_known |= reachable;
 }
 
 static void on_log(void *data, enum producer_log_level level, const char *facility, const char *text)

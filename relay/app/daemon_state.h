@@ -52,7 +52,7 @@ struct daemon {
     } topic;
 
     /* transitions, so that each makes one line */
-    bool database_known, database_up, kafka_up, waiting_told, ready;
+    bool database_known, database_up, kafka_known, kafka_up, waiting_told, ready;
     uint64_t database_lost_ms;
     uint64_t connect_attempts;
     bool failing[RELAY_EXIT + 1]; /* by action: its statement failed last time */

@@ -101,9 +101,12 @@ static void tell_topic(struct daemon *d, const struct relay_action *n)
 
 static void tell_session(struct daemon *d, const struct relay_action *n)
 {
-    stats_count_session(d->stats, n->fault == RELAY_FAULT_PASSING ? "limit" : d->code);
-    LOG(d->log, LOG_LEVEL_WARNING, "session ends, a new one begins", LOG_TEXT("reason", fault_word(n->fault)), LOG_TEXT("code", d->code),
-        LOG_NUMBER("rows_in_flight", n->rows));
+    bool ours = n->fault == RELAY_FAULT_PASSING; /* nobody refused anything */
+
+    stats_count_session(d->stats, ours ? "limit" : d->code);
+    LOG(d->log, ours ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "session ends, a new one begins",
+        LOG_TEXT("reason", ours ? "its batches could be above a topic's limit, or partitions do not answer" : fault_word(n->fault)),
+        LOG_TEXT("code", ours ? "" : d->code), LOG_NUMBER("rows_in_flight", n->rows));
 }
 
 void daemon_tell_note(struct daemon *d, const struct relay_action *n)

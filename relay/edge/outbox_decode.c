@@ -96,14 +96,14 @@ static int64_t decode_upto(const struct decode_limits *limits, uint32_t rows_n, 
 }
 
 bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct names *names, struct row *rows,
-                 struct outbox_row *found, struct relay_read *ret_read, size_t *ret_bytes, const char **error)
+                 struct outbox_row *found, struct relay_read *ret_read, struct decode_found *ret_found, const char **error)
 {
     uint32_t rows_n = database_result_rows(result) - 1, i;
     uint64_t size = 0;
     int64_t last_id = INT64_MIN;
 
     assert(database_result_rows(result) > 0 && rows_n <= limits->rows);
-    *ret_bytes = 0;
+    *ret_found = (struct decode_found){0, false};
     decode_head(result, ret_read);
     ret_read->rows = rows;
     for (i = 0; i < rows_n; i++) {
@@ -113,12 +113,15 @@ bool decode_read(const struct database_result *result, const struct decode_limit
             *error = "the rows did not come in the order of their ids: is the id unique, and does the plan read by its index?";
             return false;
         }
+        ret_found->large |= row_size > limits->small_bytes;
+        if (limits->small_only && row_size > limits->small_bytes)
+            break;
         found[i].too_large = row_size > limits->row_bytes_max;
         if (!row_settled(result, i + 1, limits) && !decode_unsettled(result, i + 1, names, &rows[i], &found[i]))
             break;
         last_id = rows[i].id;
         size += row_size < limits->row_bytes_max ? (uint64_t)row_size : limits->row_bytes_max;
-        *ret_bytes += rows[i].bytes;
+        ret_found->bytes += rows[i].bytes;
     }
     ret_read->rows_n = i;
     ret_read->upto = i < rows_n ? rows[i].id - 1 : decode_upto(limits, i, size, last_id);

@@ -18,13 +18,20 @@ struct decode_limits {
     uint64_t bytes;
     uint32_t row_bytes_max; /* as sent: with what is added to each row */
     bool settled;           /* the answer says which rows are */
+    uint32_t small_bytes;   /* a row above it is large */
+    bool small_only;        /* large rows came without their bytes: the answer ends before the first */
+};
+
+struct decode_found {
+    size_t bytes; /* what the rows take together */
+    bool large;   /* was any of them large? */
 };
 
 /* Fills `rows` and `found`, which have room for `limits->rows`, and `ret_read` around `rows`. found[i] is row i's bytes, pointing into the
- * result; of a settled row nothing. `ret_bytes`: what the rows take together. Returns false with a sentence in `error` if the answer is not
+ * result; of a settled row nothing. Returns false with a sentence in `error` if the answer is not
  * one that the statement can give. */
 bool decode_read(const struct database_result *result, const struct decode_limits *limits, struct names *names, struct row *rows,
-                 struct outbox_row *found, struct relay_read *ret_read, size_t *ret_bytes, const char **error);
+                 struct outbox_row *found, struct relay_read *ret_read, struct decode_found *ret_found, const char **error);
 
 struct relay_token decode_token(const struct database_result *result, uint32_t row, unsigned column); /* of zeros: NULL */
 /* Records of outbox.behind in the answer to a take, from its second row on; `behind` has room for all of them. Returns false if topic

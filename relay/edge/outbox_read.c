@@ -41,27 +41,36 @@ static void rows_hold(struct outbox *o, struct database_result *result, uint32_t
         database_result_free(result);
 }
 
+/* After a large row so many reads are limited by the sum of their bytes. */
+#define SUMMED_READS 256
+/* Where a row's share of the bytes is smaller, every other row would be large. */
+#define SMALL_BYTES_MIN 1024
+
 static void on_read(void *data, struct database_result *result, const struct database_error *error)
 {
     struct outbox *o = data;
     struct relay_read read;
+    struct decode_found found;
     const char *why = NULL;
-    size_t whole_bytes;
 
     if (error) {
         operation_failed(o, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, error);
         return;
     }
-    if (!decode_read(result, &o->read_limits, o->names, o->rows, o->found, &read, &whole_bytes, &why)) {
+    if (!decode_read(result, &o->read_limits, o->names, o->rows, o->found, &read, &found, &why)) {
         database_result_free(result);
         o->callbacks.on_failed(o->data, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, why);
         return;
     }
+    if (found.large)
+        o->summed_reads = SUMMED_READS;
+    else if (o->summed_reads > 0)
+        o->summed_reads--;
     memset(o->slots, 0xff, read.rows_n * sizeof(*o->slots)); /* ROW_NO_SLOT */
     o->telling_rows = true;
     (o->catching_up ? o->callbacks.on_caught_up : o->callbacks.on_fetched)(o->data, &read, o->slots);
     o->telling_rows = false;
-    rows_hold(o, result, read.rows_n, whole_bytes);
+    rows_hold(o, result, read.rows_n, found.bytes);
 }
 
 static void on_writers(void *data, struct database_result *result, const struct database_error *error)
@@ -129,7 +138,8 @@ static void limits_set(struct outbox *o, uint32_t rows, uint64_t bytes, bool set
     o->read_limits = (struct decode_limits){.rows = clamp(rows),
                                             .bytes = bytes,
                                             .row_bytes_max = clamp((uint64_t)o->settings.row_bytes_max + OUTBOX_ROW_EXTRA),
-                                            .settled = settled};
+                                            .settled = settled,
+                                            .small_bytes = clamp(bytes / rows)};
     rows_reserve(o, rows);
     r->values[3] = value_int4(o->fetch.numbers[0], (int32_t)o->read_limits.rows);
     r->values[4] = value_int8(o->fetch.numbers[1], bytes > INT64_MAX ? INT64_MAX : (int64_t)bytes);
@@ -160,7 +170,13 @@ void outbox_fetch(struct outbox *o, const struct outbox_fetch *fetch)
         r->values[6] = (struct database_value){.bytes = o->settled_upto, .bytes_n = 8};
         r->values_n = 7;
     }
-    operation_send(o, LINK_READ, r, settled ? SQL_FETCH_SETTLED : SQL_FETCH);
+    o->read_limits.small_only = !settled && o->summed_reads == 0 && o->read_limits.small_bytes >= SMALL_BYTES_MIN &&
+                                o->read_limits.small_bytes <= o->read_limits.row_bytes_max;
+    if (o->read_limits.small_only) {
+        r->values[4] = value_int4(o->fetch.numbers[1], (int32_t)o->read_limits.small_bytes);
+        r->values_n = 5;
+    }
+    operation_send(o, LINK_READ, r, settled ? SQL_FETCH_SETTLED : o->read_limits.small_only ? SQL_FETCH_SMALL : SQL_FETCH);
 }
 
 void outbox_catch_up(struct outbox *o, uint32_t topic, int64_t from, int64_t upto, uint32_t rows, uint64_t bytes)

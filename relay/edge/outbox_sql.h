@@ -30,7 +30,8 @@ enum sql_name {
     SQL_BEAT,          /* token, ttl_ms, sequence */
     SQL_RELEASE,       /* token */
     SQL_FETCH,         /* firsts, lasts, from, rows, bytes, row bytes */
-    SQL_FETCH_SETTLED, /* the same, settled_upto */
+    SQL_FETCH_SMALL,   /* firsts, lasts, from, rows, small bytes */
+    SQL_FETCH_SETTLED, /* as SQL_FETCH, settled_upto */
     SQL_CATCH_UP,      /* from, upto, topic, rows, bytes, row bytes */
     SQL_SEQUENCE,      /* sequence */
     SQL_WRITERS,       /* table, our own backends */

@@ -61,6 +61,7 @@ struct outbox {
     struct outbox_operation take, beat, release, fetch, writers, mark, save, flush;
     struct outbox_pin *pins;
     struct decode_limits read_limits;
+    uint32_t summed_reads;         /* so many reads are still limited by the sum of their bytes */
     unsigned char settled_upto[8]; /* a fifth number of a fetch */
     bool catching_up, flush_forced;
     bool telling_rows; /* the core is asked for their slots: they are not held yet */

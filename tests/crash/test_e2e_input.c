@@ -117,7 +117,7 @@ TEST_WITHIN(e2e_kafka_away_from_the_start_is_an_outage, 60)
     (void)snprintf(address, sizeof address, "127.0.0.1:%d", free_port());
     nowhere.kafka = address;
     struct process relay = RELAY(&nowhere, QUICK, "--shutdown-ms", "1000");
-    WAIT_UNTIL(e2e_said(&relay, "event=\"kafka lost\""), 20);
+    WAIT_UNTIL(e2e_said(&relay, "event=\"kafka not reached\""), 20);
     CHECK(process_running(&relay));
     CHECK_EQ(e2e_marked(&e), 0);
     process_signal(&relay, SIGTERM);

@@ -81,6 +81,13 @@ static void check_fetches(const struct postgres *p)
     CHECK_EQ(count(text, "never executed"), 2);
     /* Neither is more of the gaps read than wanted. */
     CHECK(strstr(text, "loops=2000)") != NULL);
+    text = plan(p, SQL_FETCH_SMALL, "int8[], int8[], int8, int4, int4", "'{}', '{}', 10000, 2000, 4000");
+    check_keyed(text, 2);
+    check_absent(text, "WindowAgg");
+    CHECK(strstr(text, "(actual rows=2000 loops=1)") != NULL);
+    text = plan(p, SQL_FETCH_SMALL, "int8[], int8[], int8, int4, int4", GAPS_MANY ", " GAPS_MANY ", 10000, 2000, 4000");
+    check_keyed(text, 2);
+    CHECK_EQ(count(text, "never executed"), 2);
     text =
         plan(p, SQL_FETCH_SETTLED, "int8[], int8[], int8, int4, int8, int4, int8", "'{3}', '{4}', 10000, 20000, 8000000, 1000000, 30000");
     check_keyed(text, 2);

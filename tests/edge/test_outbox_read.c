@@ -141,6 +141,30 @@ TEST_WITHIN(outbox_fetch_is_cut_by_bytes, 60)
     box_free(b);
 }
 
+/* Small rows are read without a running sum; a row above its share of the bytes ends that read, and comes with the next, whole. */
+TEST_WITHIN(outbox_fetch_ends_before_a_large_row_and_brings_it_next, 60)
+{
+    struct postgres p = box_postgres(NULL);
+    struct box *b = box_ready(&p);
+    struct outbox_fetch fetch = {.from = 0, .rows = 10, .bytes = 20000};
+    struct outbox_row row;
+
+    insert(&p, 3);
+    postgres_query(
+        p.conninfo,
+        "INSERT INTO outbox.event (event_id, topic, payload) VALUES (gen_random_uuid(), 't', decode(repeat('ab', 1801), 'hex'))");
+    insert(&p, 3);
+    b->keep = true;
+    CHECK_EQ(box_fetch_with(b, &fetch), 3);
+    CHECK_EQ(b->read.upto, 3);
+    fetch.from = 3;
+    CHECK_EQ(box_fetch_with(b, &fetch), 4);
+    CHECK_EQ(b->read.upto, INT64_MAX);
+    outbox_row(b->outbox, b->slots[0], &row);
+    CHECK(row.payload_n == 1801 && ((const unsigned char *)row.payload)[1800] == 0xab);
+    box_free(b);
+}
+
 /* A row that is larger than any record may be comes without its payload, and does not use up the bytes of a fetch. */
 TEST_WITHIN(outbox_fetch_leaves_out_huge_payloads, 60)
 {
@@ -158,6 +182,9 @@ TEST_WITHIN(outbox_fetch_leaves_out_huge_payloads, 60)
                                " (gen_random_uuid(), 't', 'k', decode(repeat('ab', 19999), 'hex')),"
                                " (gen_random_uuid(), 't', 'k', decode(repeat('ab', 20000), 'hex'))");
     b->keep = true;
+    /* It is above a row's share of the bytes: the first read ends before it. */
+    CHECK_EQ(box_fetch_with(b, &(struct outbox_fetch){.rows = 10, .bytes = 50000}), 0);
+    CHECK_EQ(b->read.upto, 0);
     CHECK_EQ(box_fetch_with(b, &(struct outbox_fetch){.rows = 10, .bytes = 50000}), 3);
     outbox_row(b->outbox, b->slots[0], &row);
     CHECK(row.too_large && row.payload == NULL && row.key_n == 1);

@@ -225,6 +225,9 @@ TEST_WITHIN(outbox_event_refuses_bad_rows, 60)
         CHECK_STR(postgres_error(p.conninfo, "INSERT INTO outbox.event (event_id, topic, %s", bad[i]), "23514");
     CHECK_STR(postgres_error(p.conninfo, "INSERT INTO outbox.event (id, event_id, topic) VALUES (1, gen_random_uuid(), 't')"), "428C9");
     CHECK_STR(postgres_error(p.conninfo, "INSERT INTO outbox.event (event_id, topic) VALUES (NULL, 't')"), "23502");
+    CHECK_STR(postgres_error(p.conninfo,
+                             "INSERT INTO outbox.event (id, event_id, topic) OVERRIDING SYSTEM VALUE VALUES (0, gen_random_uuid(), 't')"),
+              "23514");
     postgres_query(p.conninfo, "INSERT INTO outbox.event (event_id, topic, headers) VALUES (gen_random_uuid(), 't', '{}'),"
                                " (gen_random_uuid(), 't', '{\"a\": \"b\", \"ID\": \"\"}')");
 }
