@@ -104,6 +104,8 @@ void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, cons
     stuck_lanes_go_behind(r, now_ms);
     r->floor = saved->floor;
     r->settled_upto = saved->last_id;
+    r->settled_none = 0;
+    r->settled_seen = false;
     r->marks_first = window_acked(relay_window(r)) > 0 || r->marking;
     r->save_ms = now_ms + r->limits.save_ms;
     r->settled_rows = 0;
@@ -175,13 +177,32 @@ static uint64_t least_bytes(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Settled rows are asked for as long as they come, because a read that brings them too is dearer. After so many reads without any they are
+ * left to be gaps, until a read leaves so many gaps that settled rows must be among them. */
+enum {
+    SETTLED_NONE = 2
+};
+
+static void settled_learn(struct relay *r, bool any_settled)
+{
+    if (r->read_settled) {
+        r->settled_seen = any_settled;
+        r->settled_none = any_settled ? 0 : r->settled_none + 1;
+    } else if (gaps_n(relay_gaps_of(r)) > r->read_gaps_n + r->read_rows / 4) {
+        r->settled_none = 0;
+    }
+}
+
 static void fetch_begin(struct relay *r, struct relay_action *ret_action)
 {
     struct gaps *g = relay_gaps_of(r);
     int64_t highest = gaps_highest(g);
-    bool settled_too = r->settled_upto > highest;
-    uint32_t wanted = settled_too ? r->limits.settled_rows : r->limits.fetch_rows, room = window_room_rows(relay_window(r));
+    bool settled_too = r->settled_upto > highest && r->settled_none < SETTLED_NONE;
+    uint32_t wanted = settled_too && r->settled_seen ? r->limits.settled_rows : r->limits.fetch_rows;
+    uint32_t room = window_room_rows(relay_window(r));
 
+    r->read_settled = settled_too;
+    r->read_gaps_n = gaps_n(g);
     r->read_rows = wanted < room ? wanted : room;
     if (gaps_full(g, r->read_rows) && r->read_full)
         relay_note(r, (struct relay_told){.note = RELAY_NOTE_GAPS_FULL});
@@ -267,11 +288,12 @@ static void slots_clear(row_slot *slots, uint32_t n)
 }
 
 /* See and admit the rows; returns up to which id the read counts as whole, and how many rows were wanted. */
-static int64_t fetch_take(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots, uint32_t *ret_wanted)
+static int64_t fetch_take(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots, uint32_t *ret_wanted,
+                          uint32_t *ret_settled)
 {
     uint64_t lsn = r->limits.barrier ? read->insert_lsn : 0;
 
-    *ret_wanted = 0;
+    *ret_wanted = *ret_settled = 0;
     for (uint32_t i = 0; i < read->rows_n; i++) {
         const struct row *row = &read->rows[i];
         uint32_t lane = row->settled ? 0 : relay_lane_of(r, now_ms, row);
@@ -282,6 +304,7 @@ static int64_t fetch_take(struct relay *r, uint64_t now_ms, const struct relay_r
             return row->id - 1;
         if (!row->settled && relay_record_over(r, lane, row->id) == BEHIND_NONE && !window_knows(relay_window(r), row))
             ret_slots[i] = window_admit(relay_window(r), row, lane, lsn);
+        *ret_settled += row->settled;
         *ret_wanted += row->settled || ret_slots[i] != ROW_NO_SLOT;
     }
     return read->upto;
@@ -304,7 +327,7 @@ static bool read_counts(struct relay *r, uint64_t now_ms, const struct relay_rea
 
 void relay_on_fetched(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots)
 {
-    uint32_t wanted;
+    uint32_t wanted, settled;
     int64_t upto, closed_upto = gaps_closed_upto(relay_gaps_of(r));
 
     assert(r->reading == RELAY_READING_FETCH);
@@ -317,8 +340,9 @@ void relay_on_fetched(struct relay *r, uint64_t now_ms, const struct relay_read 
         window_forget(relay_window(r));
         return;
     }
-    upto = fetch_take(r, now_ms, read, ret_slots, &wanted);
+    upto = fetch_take(r, now_ms, read, ret_slots, &wanted, &settled);
     gaps_read_end(relay_gaps_of(r), upto);
+    settled_learn(r, settled > 0);
     window_flushed(relay_window(r), read->flush_lsn);
     window_forget(relay_window(r));
     if (wanted > 0 || gaps_closed_upto(relay_gaps_of(r)) != closed_upto)

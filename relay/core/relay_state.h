@@ -74,8 +74,12 @@ struct relay {
     bool idle;        /* the last fetch was whole and brought nothing */
     bool marks_first; /* rows were acknowledged before the lease was granted: they are marked before the first fetch */
     uint32_t read_attempts, read_rows;
-    int64_t settled_upto; /* last id of the sequence when the lease was granted */
-    int64_t beat_highest; /* the highest id seen when the outstanding beat was asked for */
+    int64_t settled_upto;  /* last id of the sequence when the lease was granted */
+    bool read_settled;     /* the fetch on its way asks for settled rows too */
+    bool settled_seen;     /* the last that did brought some */
+    uint32_t settled_none; /* so many in a row brought none */
+    uint32_t read_gaps_n;  /* gaps that were open when the fetch was sent */
+    int64_t beat_highest;  /* the highest id seen when the outstanding beat was asked for */
     uint32_t page_topic, page_last_topic;
     int64_t page_upto;
     uint64_t page_due_ms; /* no page before, unless something happens */

@@ -63,6 +63,7 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
     const uint64_t values[] = {digest_flags(r),
                                (uint64_t)r->database << 16 | (uint64_t)r->reading << 8 | r->session,
                                (uint64_t)r->settled_upto,
+                               (uint64_t)r->settled_none << 2 | (uint64_t)(r->settled_seen * 2 + r->read_settled),
                                (uint64_t)r->beat_highest,
                                (uint64_t)r->page_topic << 32 | r->page_last_topic,
                                (uint64_t)r->page_upto,

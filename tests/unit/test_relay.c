@@ -25,7 +25,7 @@ TEST(relay_reads_nothing_before_the_lease_is_granted)
     CHECK(s->asked[RELAY_FETCH] && s->asked[RELAY_SESSION_OPEN]);
     CHECK_EQ(s->action[RELAY_FETCH].from, 5);
     CHECK_EQ(s->action[RELAY_FETCH].settled_upto, 9);
-    CHECK_EQ(s->action[RELAY_FETCH].rows, limits.settled_rows);
+    CHECK_EQ(s->action[RELAY_FETCH].rows, limits.fetch_rows);
 }
 
 TEST(relay_waits_while_another_holds_the_lease)
@@ -417,6 +417,30 @@ TEST(relay_reads_settled_rows_after_a_start_only)
     CHECK_EQ(view(s).window_rows, 2);
     stage_await(s, RELAY_FETCH, 100);
     CHECK_EQ(s->action[RELAY_FETCH].settled_upto, 0);
+}
+
+/* A backlog that nobody has touched is read as cheaply after a start as at any other time. */
+TEST(relay_asks_for_settled_rows_as_long_as_they_come)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s =
+        stage_bare(&limits, STAGE_ANSWERS(RELAY_CONNECT) | STAGE_ANSWERS(RELAY_SESSION_OPEN) | STAGE_ANSWERS(RELAY_TOPIC), STAGE_START_MS);
+
+    s->last_id = 1000;
+    stage_grant(s, 0, "");
+    stage_fetch_upto(s, "1s 2s 3s", 3);
+    CHECK_EQ(s->action[RELAY_FETCH].settled_upto, 1000);
+    CHECK_EQ(s->action[RELAY_FETCH].rows, limits.settled_rows);
+    stage_fetch_upto(s, "4", 4);
+    CHECK_EQ(s->action[RELAY_FETCH].settled_upto, 1000);
+    CHECK_EQ(s->action[RELAY_FETCH].rows, limits.fetch_rows);
+    stage_fetch_upto(s, "5", 5);
+    CHECK_EQ(s->action[RELAY_FETCH].settled_upto, 0);
+    stage_fetch_upto(s, "6 8", 8);
+    CHECK_EQ(s->action[RELAY_FETCH].settled_upto, 0);
+    stage_fetch_upto(s, "10 12 14", 14);
+    CHECK_EQ(s->action[RELAY_FETCH].settled_upto, 1000);
+    CHECK_STR(stage_gaps(s), "7 9 11 13");
 }
 
 TEST(relay_tells_what_did_not_fit_among_its_notes)
