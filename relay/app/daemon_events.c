@@ -123,7 +123,8 @@ static void on_saved(void *data, bool fenced)
     relay_on_saved(d->relay, daemon_now(d), fenced);
 }
 
-void daemon_topic_answer(struct daemon *d, int32_t pinned_n, int32_t actual_n)
+/* The question about a topic is answered; partitions 0: it is not there. */
+static void topic_answer(struct daemon *d, int32_t pinned_n, int32_t actual_n)
 {
     d->topic.asked = false;
     relay_on_topic(d->relay, daemon_now(d), d->topic.number, pinned_n, actual_n, d->topic.message_bytes_max);
@@ -142,7 +143,7 @@ static void on_pinned(void *data, uint32_t topic, int32_t pinned_n)
     else if (d->topic.actual_n > pinned_n)
         LOG(d->log, LOG_LEVEL_WARNING, "topic has more partitions than its keys are spread over",
             LOG_TEXT("topic", outbox_topic(d->outbox, topic)), LOG_NUMBER("partitions", d->topic.actual_n), LOG_NUMBER("pinned", pinned_n));
-    daemon_topic_answer(d, pinned_n, d->topic.actual_n);
+    topic_answer(d, pinned_n, d->topic.actual_n);
 }
 
 static void on_warning(void *data, const char *sentence)
@@ -231,7 +232,7 @@ static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t 
     if (partitions_n > 0)
         outbox_pin(d->outbox, topic, partitions_n);
     else
-        daemon_topic_answer(d, 0, 0);
+        topic_answer(d, 0, 0);
 }
 
 static void on_reachable(void *data, bool reachable, const char *reason)

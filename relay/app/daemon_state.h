@@ -47,7 +47,6 @@ struct daemon {
         bool asked; /* a question about `number` is on its way: first to Kafka, then for the pin */
         uint32_t number, message_bytes_max;
         int32_t actual_n;
-        bool told; /* `reason` was logged */
         char reason[256];
     } topic;
 
@@ -81,8 +80,6 @@ uint64_t daemon_act(struct daemon *d);
 
 const struct outbox_callbacks *daemon_outbox_callbacks(void);
 const struct producer_callbacks *daemon_producer_callbacks(void);
-/* The question about a topic is answered, or (partitions 0) is not. */
-void daemon_topic_answer(struct daemon *d, int32_t pinned_n, int32_t actual_n);
 
 /* --- daemon_tell.c ------------------------------------------------------------------------------------------------ */
 

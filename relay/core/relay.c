@@ -193,7 +193,6 @@ void relay_on_released(struct relay *r, uint64_t now_ms)
 {
     assert(r->releasing);
     r->releasing = false;
-    r->released = true;
     lease_lost(&r->lease, now_ms, false);
 }
 

@@ -6,11 +6,6 @@
 
 /* --- going -------------------------------------------------------------------------------------------------------- */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 uint32_t relay_record_over(const struct relay *r, uint32_t lane, int64_t id)
 {
     uint32_t topic_record = relay_topic_record(r, topics_lane_topic(relay_topics(r), lane));
@@ -25,10 +20,10 @@ static int64_t lane_empty_out(struct relay *r, uint32_t lane)
 {
     const struct behind *b = relay_behind_of(r);
     uint32_t topic_record = relay_topic_record(r, topics_lane_topic(relay_topics(r), lane));
-    int64_t from = least(window_take(relay_window(r), lane), gaps_highest(relay_gaps_of(r)) + 1);
+    int64_t from = relay_least(window_take(relay_window(r), lane), gaps_highest(relay_gaps_of(r)) + 1);
 
     /* What its topic's record did not admit is not in the window either. */
-    return behind_is(b, topic_record) ? least(from, behind_from(b, topic_record)) : from;
+    return behind_is(b, topic_record) ? relay_least(from, behind_from(b, topic_record)) : from;
 }
 
 void relay_lane_goes_behind(struct relay *r, uint64_t now_ms, uint32_t lane, enum relay_fault fault, bool refused)
@@ -59,10 +54,10 @@ void relay_topic_goes_behind(struct relay *r, uint64_t now_ms, uint32_t topic, e
     int64_t from = gaps_highest(relay_gaps_of(r)) + 1;
 
     for (uint32_t lane = topics_first_lane(t, topic); lane != TOPICS_NO_LANE; lane = topics_next_lane(t, lane)) {
-        from = least(from, window_take(relay_window(r), lane));
+        from = relay_least(from, window_take(relay_window(r), lane));
         if (!behind_is(b, lane))
             continue;
-        from = least(from, behind_from(b, lane));
+        from = relay_least(from, behind_from(b, lane));
         behind_dissolve(b, lane);
     }
     r->dirty = r->page_dirty = true;
@@ -185,7 +180,7 @@ static int64_t page_gather(struct relay *r, uint64_t now_ms, uint32_t topic, boo
     for (;;) {
         if (record_is_eligible(r, now_ms, record)) {
             behind_page_join(b, record);
-            from = least(from, behind_from(b, record));
+            from = relay_least(from, behind_from(b, record));
             *ret_suspects_only &= record == lane && behind_suspect(b, record);
         } else {
             behind_page_leave(b, record);
@@ -220,14 +215,13 @@ bool relay_next_page(struct relay *r, uint64_t now_ms, struct relay_action *ret_
     if (suspects_only && rows > SUSPECTS_PAGE_ROWS)
         rows = SUSPECTS_PAGE_ROWS;
     r->page_topic = r->page_last_topic = topic;
-    r->page_upto = least(highest, from + (int64_t)r->limits.page_ids - 1);
+    r->page_upto = relay_least(highest, from + (int64_t)r->limits.page_ids - 1);
     r->reading = RELAY_READING_PAGE;
-    *ret_action = (struct relay_action){
-        .type = RELAY_CATCH_UP,
-        .topic = topic,
-        .from = from,
-        .upto = r->page_upto,
-        .rows = rows < room ? rows : room,
-        .bytes = r->limits.fetch_bytes < window_room_bytes(relay_window(r)) ? r->limits.fetch_bytes : window_room_bytes(relay_window(r))};
+    *ret_action = (struct relay_action){.type = RELAY_CATCH_UP,
+                                        .topic = topic,
+                                        .from = from,
+                                        .upto = r->page_upto,
+                                        .rows = rows < room ? rows : room,
+                                        .bytes = relay_read_bytes(r)};
     return true;
 }

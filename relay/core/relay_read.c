@@ -167,14 +167,16 @@ bool relay_has_room(const struct relay *r)
     return window_room_rows(relay_window(r)) >= (rows > 0 ? rows : 1) && window_room_bytes(relay_window(r)) >= bytes;
 }
 
+uint64_t relay_read_bytes(const struct relay *r)
+{
+    uint64_t room = window_room_bytes(relay_window(r));
+
+    return r->limits.fetch_bytes < room ? r->limits.fetch_bytes : room;
+}
+
 static bool fetch_is_due(const struct relay *r, uint64_t now_ms)
 {
     return !r->marks_first && (now_ms >= pace_read_due_ms(&r->pace) || (gaps_wants_read(relay_gaps_of(r)) && r->read_attempts == 0));
-}
-
-static uint64_t least_bytes(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Settled rows are asked for as long as they come, because a read that brings them too is dearer. After so many reads without any they are
@@ -217,7 +219,7 @@ static void fetch_begin(struct relay *r, struct relay_action *ret_action)
                                         .from = r->read_full ? highest : INT64_MAX,
                                         .settled_upto = settled_too ? r->settled_upto : 0,
                                         .rows = r->read_rows,
-                                        .bytes = least_bytes(r->limits.fetch_bytes, window_room_bytes(relay_window(r)))};
+                                        .bytes = relay_read_bytes(r)};
 }
 
 uint32_t relay_gaps(const struct relay *r, const int64_t **ret_firsts, const int64_t **ret_lasts)

@@ -125,11 +125,6 @@ void relay_on_flushed(struct relay *r, uint64_t now_ms, struct relay_token token
 
 /* --- saves -------------------------------------------------------------------------------------------------------- */
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool save_is_due(const struct relay *r, uint64_t now_ms)
 {
     if (!r->dirty || r->saving || r->database != RELAY_DATABASE_CONNECTED || !lease_is_valid(&r->lease, now_ms))
@@ -146,7 +141,7 @@ static int64_t topic_first(const struct relay *r, uint32_t topic, const int64_t 
     int64_t first = INT64_MAX;
 
     for (uint32_t lane = topics_first_lane(relay_topics(r), topic); lane != TOPICS_NO_LANE; lane = topics_next_lane(relay_topics(r), lane))
-        first = least(first, firsts[lane]);
+        first = relay_least(first, firsts[lane]);
     return first;
 }
 
@@ -160,7 +155,7 @@ static int64_t floor_of(const struct relay *r, const int64_t *firsts)
         if (firsts[lane] == INT64_MAX || behind_covers(b, lane) ||
             behind_covers(b, relay_topic_record(r, topics_lane_topic(relay_topics(r), lane))))
             continue;
-        floor = least(floor, firsts[lane] - 1);
+        floor = relay_least(floor, firsts[lane] - 1);
     }
     return floor > r->floor ? floor : r->floor;
 }

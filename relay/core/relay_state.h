@@ -63,7 +63,7 @@ struct relay {
     enum relay_database database;
     uint32_t connect_attempts;
     uint64_t connect_ms; /* when to connect again */
-    bool releasing, released;
+    bool releasing;
 
     /* reading */
     enum relay_reading reading;
@@ -99,7 +99,6 @@ struct relay {
     uint32_t mark_attempts;
     uint32_t repeat_rows;       /* acknowledged rows whose first mark may have been applied: their misses are not told */
     uint64_t acked_ms, mark_ms; /* since when a row waits for its mark; no mark before */
-    bool acked_waits;
 
     /* saves */
     bool saving, save_void, dirty; /* dirty: something was settled since the last save */
@@ -161,6 +160,11 @@ static inline uint32_t relay_topic_record(const struct relay *r, uint32_t topic)
     return r->limits.lanes_max + topic;
 }
 
+static inline int64_t relay_least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* --- relay.c ------------------------------------------------------------------------------------------------------ */
 
 /* For the log and the metrics; told by RELAY_NOTE. */
@@ -177,6 +181,8 @@ uint64_t relay_read_due_ms(const struct relay *r);
 uint32_t relay_lane_of(struct relay *r, uint64_t now_ms, const struct row *row);
 /* Is there room in the window for another read? */
 bool relay_has_room(const struct relay *r);
+/* The bytes that a read may bring: those of a fetch, or of what is left. */
+uint64_t relay_read_bytes(const struct relay *r);
 
 /* --- relay_behind.c ----------------------------------------------------------------------------------------------- */
 

@@ -48,9 +48,8 @@ void relay_copy(struct relay *to, const struct relay *from)
 
 static uint64_t digest_flags(const struct relay *r)
 {
-    const bool flags[] = {r->releasing, r->released,    r->read_void, r->read_full,  r->page_next,    r->page_dirty,
-                          r->idle,      r->marks_first, r->flushing,  r->flush_void, r->flush_forced, r->marking,
-                          r->saving,    r->save_void,   r->dirty,     r->stopping,   r->exited};
+    const bool flags[] = {r->releasing,  r->read_void,    r->read_full, r->page_next, r->page_dirty, r->idle,  r->marks_first, r->flushing,
+                          r->flush_void, r->flush_forced, r->marking,   r->saving,    r->save_void,  r->dirty, r->stopping,    r->exited};
     uint64_t bits = 0;
 
     for (unsigned i = 0; i < sizeof flags / sizeof *flags; i++)
