@@ -141,11 +141,11 @@ static void session_open(struct daemon *d, const struct relay_action *action)
     char error[512];
 
     if (producer_open(d->producer, action->bytes, error, sizeof error)) {
-        relay_on_session_open(d->relay, daemon_now(d));
+        relay_on_session_open(d->relay, daemon_now(d), action->session);
         return;
     }
     LOG(d->log, LOG_LEVEL_ERROR, "session failed", LOG_TEXT("reason", error));
-    relay_on_session_failed(d->relay, daemon_now(d));
+    relay_on_session_failed(d->relay, daemon_now(d), action->session);
 }
 
 static void ask_topic(struct daemon *d, const struct relay_action *action)
@@ -190,6 +190,9 @@ static void perform(struct daemon *d, const struct relay_action *action)
         break;
     case RELAY_CATCH_UP:
         outbox_catch_up(d->outbox, action->topic, action->from, action->upto, action->rows, action->bytes);
+        break;
+    case RELAY_PATROL:
+        assert(false && "not yet");
         break;
     case RELAY_WRITERS:
         outbox_writers(d->outbox);

@@ -112,7 +112,8 @@ static void on_marked(void *data, uint32_t missed_n)
 
     daemon_tell_statement(d, RELAY_MARK, NULL);
     stats_count_marked(d->stats, relay_marks(d->relay, &ids, &event_ids));
-    relay_on_marked(d->relay, daemon_now(d), missed_n);
+    (void)missed_n;
+    relay_on_marked(d->relay, daemon_now(d), NULL, 0);
 }
 
 static void on_saved(void *data, bool fenced)
@@ -210,14 +211,14 @@ static void on_broken(void *data, enum relay_fault fault, const char *code, cons
     stats_count_error(d->stats, code);
     snprintf(d->code, sizeof d->code, "%s", code);
     LOG(d->log, LOG_LEVEL_DEBUG, "session error", LOG_TEXT("code", code), LOG_TEXT("reason", reason));
-    relay_on_session_broken(d->relay, daemon_now(d), fault);
+    relay_on_session_broken(d->relay, daemon_now(d), RELAY_MAIN, fault);
 }
 
 static void on_closed(void *data)
 {
     struct daemon *d = data;
 
-    relay_on_session_closed(d->relay, daemon_now(d));
+    relay_on_session_closed(d->relay, daemon_now(d), RELAY_MAIN);
 }
 
 static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t message_bytes_max, const char *reason)

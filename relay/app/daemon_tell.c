@@ -36,6 +36,8 @@ static const char *statement_word(enum relay_action_type what)
         return "fetch";
     case RELAY_CATCH_UP:
         return "catch-up";
+    case RELAY_PATROL:
+        return "patrol";
     case RELAY_WRITERS:
         return "writers";
     case RELAY_FLUSH:
@@ -142,10 +144,11 @@ void daemon_tell_note(struct daemon *d, const struct relay_action *n)
     case RELAY_NOTE_WINDOW_STUCK:
         LOG(d->log, LOG_LEVEL_WARNING, "partitions that do not answer hold half of the window", LOG_NUMBER("rows_in_flight", n->rows));
         break;
-    case RELAY_NOTE_MARKS_MISSED:
-        stats_count_superseded(d->stats, n->rows);
-        LOG(d->log, LOG_LEVEL_WARNING, "marks matched no row: already marked by another relay, deleted, or lost by the database",
-            LOG_NUMBER("rows", n->rows));
+    case RELAY_NOTE_KEY_BEHIND:
+    case RELAY_NOTE_KEY_LIVE:
+    case RELAY_NOTE_KEYS_FULL:
+    case RELAY_NOTE_PHANTOM:
+    case RELAY_NOTE_PATROL_FOUND:
         break;
     case RELAY_NOTE_GAPS_FULL:
         LOG_EVENT(d->log, LOG_LEVEL_WARNING, "too many open gaps: reading on waits until some close");

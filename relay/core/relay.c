@@ -38,7 +38,14 @@ struct relay_limits relay_limits_default(void)
         .backoff_max_ms = 30000,
         .shutdown_ms = 10000,
         .batch_bytes = 1000000,
-        .barrier = true,
+        .durability = RELAY_DURABILITY_LOCAL,
+        .keys_max = 4096,
+        .probe_rest_ms = 10000,
+        .idle_cold_ms = 6 * 3600 * 1000, /* a quarter of a broker's default */
+        .patrol_ids = 50000,             /* 10 ms a statement */
+        .patrol_ms = 1000,
+        .patrol_back_ms = 3600 * 1000,
+        .patrol_back_ids = 1000000,
         .seed = 1,
     };
 }
@@ -96,7 +103,7 @@ struct relay *relay_new(const struct relay_limits *limits, uint64_t now_ms)
     lease_init(&r->lease, l->lease_ttl_ms, l->lease_margin_ms);
     pace_init(&r->pace, l->poll_min_ms, l->poll_max_ms, l->backoff_min_ms, l->backoff_max_ms, l->seed, now_ms);
     r->asked_topic = r->page_topic = r->page_last_topic = TOPICS_NO_TOPIC;
-    r->session_bytes = r->opened_bytes = l->batch_bytes;
+    r->session_bytes = l->batch_bytes;
     r->read_full = true;
     return r;
 }
@@ -134,6 +141,9 @@ static bool next_note(struct relay *r, struct relay_action *ret_action)
     *ret_action = (struct relay_action){.type = RELAY_NOTE,
                                         .note = told.note,
                                         .fault = told.fault,
+                                        .session = told.session,
+                                        .id = told.id,
+                                        .event_id = told.event_id,
                                         .topic = told.topic,
                                         .rows = told.rows,
                                         .partition = told.partition,
@@ -209,7 +219,8 @@ static bool next_end(struct relay *r, uint64_t now_ms, struct relay_action *ret_
 
     if (!r->stopping)
         return false;
-    at_rest = unsettled == 0 && r->reading == RELAY_READING_NOTHING && r->session == RELAY_SESSION_CLOSED;
+    at_rest = unsettled == 0 && r->reading == RELAY_READING_NOTHING && r->sessions[RELAY_MAIN].state == SESSION_CLOSED &&
+              r->sessions[RELAY_PROBE].state == SESSION_CLOSED;
     if (at_rest && connected && r->lease.held && !r->lease.asking && !r->saving && (!r->dirty || r->save_attempts >= RELAY_LAST_SAVES) &&
         !r->releasing) {
         r->releasing = true;
@@ -307,6 +318,10 @@ void relay_on_failed(struct relay *r, uint64_t now_ms, enum relay_action_type wh
     case RELAY_CATCH_UP:
         assert(r->reading == (what == RELAY_FETCH ? RELAY_READING_FETCH : RELAY_READING_PAGE));
         read_failed(r, now_ms, what == RELAY_FETCH);
+        break;
+    case RELAY_PATROL:
+        assert(r->reading == RELAY_READING_PATROL);
+        read_failed(r, now_ms, false);
         break;
     case RELAY_WRITERS:
         relay_on_writers(r, now_ms, 0, NULL, 0, false);

@@ -8,7 +8,7 @@
  *
  * The three overlap. Tell the relay what happened (relay_on_...), then pull what it wants (relay_next) until it answers RELAY_WAIT.
  * Of each action but RELAY_PUBLISH, RELAY_DROP, RELAY_FORGET and RELAY_NOTE at most one is outstanding, and every answer asserts it;
- * of RELAY_FETCH, RELAY_CATCH_UP and RELAY_WRITERS, which share a connection, at most one together.
+ * of RELAY_FETCH, RELAY_CATCH_UP, RELAY_PATROL and RELAY_WRITERS, which share a connection, at most one together. Each session has its own.
  *
  * A row's way through it:
  *
@@ -31,6 +31,20 @@
 
 struct relay;
 
+/* What a row waits for between its fetch and its hand-over. */
+enum relay_durability {
+    RELAY_DURABILITY_OFF,       /* nothing: the writers are trusted */
+    RELAY_DURABILITY_LOCAL,     /* its WAL is flushed here */
+    RELAY_DURABILITY_REPLICATED /* and on the synchronous standbys: a flush with `force` says so */
+};
+
+/* Two sessions. What is suspected of being refused goes to a small one of its own, whose end costs nobody else anything. */
+enum relay_session {
+    RELAY_MAIN,
+    RELAY_PROBE
+};
+#define RELAY_SESSIONS 2
+
 struct relay_limits {
     uint32_t fetch_rows;                   /* rows a fetch may bring */
     uint64_t fetch_bytes;                  /* and their bytes; one row may go over */
@@ -52,9 +66,15 @@ struct relay_limits {
     uint32_t lease_ttl_ms, lease_margin_ms;
     uint32_t backoff_min_ms, backoff_max_ms;
     uint32_t shutdown_ms;
-    uint64_t batch_bytes; /* of a producer's batch, as configured; topics with a lower limit lower it */
-    bool barrier;         /* rows wait until their WAL is flushed; false: the writers are trusted (durability = off) */
-    uint64_t seed;        /* of the jitter */
+    uint64_t batch_bytes;             /* of a producer's batch, as configured; topics with a lower limit lower it */
+    enum relay_durability durability; /* what rows wait for before they are published */
+    uint32_t keys_max;                /* keys that may wait each for itself; beyond it their lane does */
+    uint32_t probe_rest_ms;           /* the probe session is closed when it had nothing to do for so long */
+    uint32_t idle_cold_ms;            /* a lane that was silent for so long is cold again; relay_on_idle_limit lowers it */
+    uint32_t patrol_ids, patrol_ms;   /* ids a page of the patrol spans, and how often there is one */
+    uint32_t patrol_back_ms;          /* how far back it looks: to where the floor stood so long ago... */
+    uint32_t patrol_back_ids;         /* ...or after a start so many ids */
+    uint64_t seed;                    /* of the jitter */
 };
 
 /* What a deployment starts from: the limits of DESIGN.md 4. */
@@ -76,16 +96,17 @@ enum relay_action_type {
     RELAY_FETCH,         /* one snapshot: relay_gaps(), then ids above `from`; unsettled ones, but up to `settled_upto` all; at most
                             `rows` and `bytes`; rows of more than INT32_MAX bytes cannot exist */
     RELAY_CATCH_UP,      /* unsettled ids in [from, upto] of `topic`; at most `rows`, `bytes` */
+    RELAY_PATROL,        /* unsettled ids in [from, upto] of all topics, without their bytes; at most `rows` */
     RELAY_WRITERS,       /* read the sequence; then, in another statement, who may still use an id up to it */
     RELAY_FLUSH,         /* read up to where the WAL is flushed; with `force`, flush it first (the barrier) */
-    RELAY_PUBLISH,       /* hand `slot` to the session, to `partition` of `topic` */
+    RELAY_PUBLISH,       /* hand `slot` to `session`, for `partition` of `topic` */
     RELAY_DROP,          /* forget the bytes of `slot` */
-    RELAY_MARK,          /* mark the pairs of relay_marks() */
+    RELAY_MARK,          /* mark the pairs of relay_marks(); `force`: some may have been marked by an earlier try */
     RELAY_SAVE,          /* the floor `from` and relay_saving(), fenced by our token in the lease row and in incarnation */
     RELAY_TOPIC,         /* learn the partitions and limits of `topic`, and its pinned count; pin it if it is not */
     RELAY_FORGET,        /* the number `topic` is free again: nothing of it is left */
-    RELAY_SESSION_OPEN,  /* with batches of at most `bytes` */
-    RELAY_SESSION_CLOSE, /* purge, take every report that is left, destroy */
+    RELAY_SESSION_OPEN,  /* `session`, with batches of at most `bytes` */
+    RELAY_SESSION_CLOSE, /* of `session`: purge, take every report that is left, destroy */
     RELAY_NOTE,          /* for the log and the metrics: `note` happened */
     RELAY_EXIT           /* everything is at rest, or `rows` are not and the time is over */
 };
@@ -101,9 +122,13 @@ enum relay_note {
     RELAY_NOTE_TOPIC_LIVE,     /* it has caught up */
     RELAY_NOTE_TOPIC_OPEN,     /* it may be written to */
     RELAY_NOTE_TOPIC_CLOSED,   /* missing, forbidden, or fewer partitions than pinned */
-    RELAY_NOTE_SESSION_BROKEN, /* ends, because of `fault` */
+    RELAY_NOTE_KEY_BEHIND,     /* a key waits from row `id` of (topic, partition) on, which failed alone `rows` times (0: it did not) */
+    RELAY_NOTE_KEY_LIVE,       /* it has caught up */
+    RELAY_NOTE_KEYS_FULL,      /* too many keys wait: the lane of this one waits instead */
+    RELAY_NOTE_PHANTOM,        /* row `id` with `event_id` of `topic` was handed to Kafka, and the database does not have it (any more) */
+    RELAY_NOTE_PATROL_FOUND,   /* row `id` with `event_id` of `topic` was passed by, by somebody's mistake; it is published now */
+    RELAY_NOTE_SESSION_BROKEN, /* `session` ends, because of `fault`; `rows` are in doubt */
     RELAY_NOTE_WINDOW_STUCK,   /* rows handed to dead partitions hold more than half of the window: the session ends */
-    RELAY_NOTE_MARKS_MISSED,   /* `rows` pairs of a first mark matched no row */
     RELAY_NOTE_GAPS_FULL,      /* too many open gaps: the tail stops until some close */
     RELAY_NOTE_DROPPED         /* `rows` notes did not fit and are not told */
 };
@@ -125,10 +150,11 @@ struct relay_action {
     uint32_t rows, topic;
     row_slot slot, next_slot; /* next_slot: that of the next RELAY_PUBLISH, probably; ROW_NO_SLOT: not known */
     int32_t partition;
+    enum relay_session session;
     bool force;
     uint64_t until_ms, bytes;
     int64_t from, upto, settled_upto;
-    int64_t id; /* of the row to publish... */
+    int64_t id; /* of the row to publish, or that the note is about... */
     struct row_event_id event_id;
 };
 
@@ -149,10 +175,10 @@ uint32_t relay_marks(const struct relay *r, const int64_t **ret_ids, const struc
 struct relay_behind {
     uint32_t topic;
     int32_t partition; /* RELAY_WHOLE_TOPIC: all of it; RELAY_UNPLACED: rows whose own partition does not exist */
-    uint64_t key_hash; /* 0: not one key only (step 2) */
+    uint64_t key_hash; /* of one key, whose partition is RELAY_WHOLE_TOPIC; 0: all of them */
     int64_t first_id;  /* in a save, 0: delete the record */
-    uint32_t attempts; /* of a key (step 2) */
-    bool held;         /* until an operator acts (step 2) */
+    uint32_t attempts; /* times that its first row failed alone */
+    bool held;         /* until an operator acts (step 6) */
 };
 #define RELAY_WHOLE_TOPIC (-1)
 #define RELAY_UNPLACED    (-2)
@@ -197,9 +223,12 @@ struct relay_read {
 void relay_on_fetched(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots);
 void relay_on_caught_up(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots);
 
+/* Answer to RELAY_PATROL: `rows` without bytes. None of them is kept. */
+void relay_on_patrolled(struct relay *r, uint64_t now_ms, const struct relay_read *read);
+
 struct relay_writer {
     uint64_t vxid;        /* not 0 */
-    uint64_t quiet_since; /* prepared, or idle in a transaction, since; 0: active. It draws no ids meanwhile (step 2) */
+    uint64_t quiet_since; /* prepared, or idle in a transaction, since (any number that changes when it acts); 0: active. It draws no ids */
 };
 
 /* `last_id` of the sequence was read first; `writers`, borrowed, after it. `complete` false: there were more than could be told. */
@@ -207,8 +236,9 @@ void relay_on_writers(struct relay *r, uint64_t now_ms, int64_t last_id, const s
                       bool complete);
 /* Answer to RELAY_FLUSH: both were read in one statement. */
 void relay_on_flushed(struct relay *r, uint64_t now_ms, struct relay_token token, uint64_t flush_lsn);
-/* Answer to RELAY_MARK: committed. `missed_n` pairs matched no row. */
-void relay_on_marked(struct relay *r, uint64_t now_ms, uint32_t missed_n);
+/* Answer to RELAY_MARK: committed. `missed`, borrowed: ids, ascending, whose pair is not in the table: they were published, and the database
+ * has lost them, or somebody has deleted them. */
+void relay_on_marked(struct relay *r, uint64_t now_ms, const int64_t *missed, uint32_t missed_n);
 /* Answer to RELAY_SAVE. `fenced`: not saved, the token is another's. */
 void relay_on_saved(struct relay *r, uint64_t now_ms, bool fenced);
 /* The statement of `what` failed, was rolled back, and the connection lives (timeout, deadlock): it is tried again after a backoff. */
@@ -216,19 +246,21 @@ void relay_on_failed(struct relay *r, uint64_t now_ms, enum relay_action_type wh
 
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
-void relay_on_session_open(struct relay *r, uint64_t now_ms);
+void relay_on_session_open(struct relay *r, uint64_t now_ms, enum relay_session session);
 /* It could not be opened; tried again after a backoff. */
-void relay_on_session_failed(struct relay *r, uint64_t now_ms);
+void relay_on_session_failed(struct relay *r, uint64_t now_ms, enum relay_session session);
 /* A good report: `slot` is in the log with all acks. */
 void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot);
-/* A bad report, or a report of the purge (RELAY_FAULT_SESSION). Ends the session. The slot's bytes stay. */
+/* A bad report, or a report of the purge (RELAY_FAULT_SESSION). Ends the session that it was handed to. The slot's bytes stay. */
 void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault why);
 /* The row could not even be handed over: it is in no sequence, and the session goes on. Its lane waits. The slot's bytes stay. */
 void relay_on_unpublished(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault why);
 /* Broken without a row to blame: a fatal error comes before the reports. */
-void relay_on_session_broken(struct relay *r, uint64_t now_ms, enum relay_fault why);
+void relay_on_session_broken(struct relay *r, uint64_t now_ms, enum relay_session session, enum relay_fault why);
 /* Answer to RELAY_SESSION_CLOSE: all its reports have been told. */
-void relay_on_session_closed(struct relay *r, uint64_t now_ms);
+void relay_on_session_closed(struct relay *r, uint64_t now_ms, enum relay_session session);
+/* The broker forgets a producer that was silent for `expiration_ms` (producer.id.expiration.ms): lanes are cold again well before. */
+void relay_on_idle_limit(struct relay *r, uint64_t now_ms, uint64_t expiration_ms);
 /* Answer to RELAY_TOPIC. actual_n 0: missing, or not ours to write, or could not be learned; asked again with backoff, its rows are
  * behind meanwhile. `message_bytes_max`: the broker's limit for a batch of this topic, 0: not known. */
 void relay_on_topic(struct relay *r, uint64_t now_ms, uint32_t topic, int32_t pinned_n, int32_t actual_n, uint32_t message_bytes_max);
@@ -241,7 +273,8 @@ void relay_on_stop(struct relay *r, uint64_t now_ms); /* stop reading, take the 
 struct relay_view {
     bool lease_held, session_open, connected, stopping;
     bool drained; /* the last fetch brought nothing new, no gap is open, the window is empty */
-    uint32_t window_rows, open_gaps, behind_lanes, behind_topics;
+    uint32_t window_rows, open_gaps, behind_lanes, behind_topics, behind_keys;
+    uint64_t oldest_key_ms; /* since when the key that waits longest waits; 0: none does */
     uint64_t window_bytes;
     uint32_t handed_rows;   /* of window_rows, with the producer */
     int64_t floor, highest; /* everything up to the floor is settled or behind, and saved so; the highest id seen */

@@ -6,65 +6,87 @@
 
 /* --- sessions ----------------------------------------------------------------------------------------------------- */
 
-void relay_break_session(struct relay *r, enum relay_fault fault)
+void relay_break_session(struct relay *r, enum relay_session session, enum relay_fault fault)
 {
-    if (r->session != RELAY_SESSION_READY)
+    struct relay_session_life *life = &r->sessions[session];
+
+    if (life->state != SESSION_READY)
         return;
-    r->session = RELAY_SESSION_BROKEN;
-    relay_note(r, (struct relay_told){.note = RELAY_NOTE_SESSION_BROKEN, .fault = fault, .rows = window_handed(relay_window(r))});
+    life->state = SESSION_BROKEN;
+    relay_note(r, (struct relay_told){
+                      .note = RELAY_NOTE_SESSION_BROKEN, .session = session, .fault = fault, .rows = window_handed(relay_window(r))});
+}
+
+static bool session_is_wanted(const struct relay *r, uint64_t now_ms, enum relay_session session)
+{
+    return session == RELAY_MAIN && lease_is_valid(&r->lease, now_ms) && !r->stopping;
+}
+
+static bool next_session(struct relay *r, uint64_t now_ms, enum relay_session session, struct relay_action *ret_action)
+{
+    struct relay_session_life *life = &r->sessions[session];
+
+    if (life->state == SESSION_READY && r->stopping && window_handed(relay_window(r)) == 0)
+        life->state = SESSION_BROKEN; /* nothing is in it any more: an orderly end */
+    if (life->state == SESSION_BROKEN) {
+        life->state = SESSION_CLOSING;
+        *ret_action = (struct relay_action){.type = RELAY_SESSION_CLOSE, .session = session};
+        return true;
+    }
+    if (life->state != SESSION_CLOSED || now_ms < life->open_ms || !session_is_wanted(r, now_ms, session))
+        return false;
+    life->state = SESSION_OPENING;
+    life->opened_bytes = r->session_bytes;
+    *ret_action = (struct relay_action){.type = RELAY_SESSION_OPEN, .session = session, .bytes = r->session_bytes};
+    return true;
 }
 
 bool relay_next_session(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
 {
-    bool wanted = lease_is_valid(&r->lease, now_ms) && !r->stopping;
-
-    if (r->session == RELAY_SESSION_READY && r->stopping && window_handed(relay_window(r)) == 0)
-        r->session = RELAY_SESSION_BROKEN; /* nothing is in it any more: an orderly end */
-    if (r->session == RELAY_SESSION_BROKEN) {
-        r->session = RELAY_SESSION_CLOSING;
-        *ret_action = (struct relay_action){.type = RELAY_SESSION_CLOSE};
-        return true;
-    }
-    if (r->session != RELAY_SESSION_CLOSED || !wanted || now_ms < r->session_ms)
-        return false;
-    r->session = RELAY_SESSION_OPENING;
-    r->opened_bytes = r->session_bytes;
-    *ret_action = (struct relay_action){.type = RELAY_SESSION_OPEN, .bytes = r->session_bytes};
-    return true;
+    return next_session(r, now_ms, RELAY_MAIN, ret_action) || next_session(r, now_ms, RELAY_PROBE, ret_action);
 }
 
-static void session_wait(struct relay *r, uint64_t now_ms)
+static void session_wait(struct relay *r, uint64_t now_ms, enum relay_session session)
 {
-    r->session = RELAY_SESSION_CLOSED;
-    r->session_ms = now_ms + pace_backoff_ms(&r->pace, r->session_attempts++);
+    struct relay_session_life *life = &r->sessions[session];
+
+    life->state = SESSION_CLOSED;
+    life->open_ms = now_ms + pace_backoff_ms(&r->pace, life->attempts++);
 }
 
-void relay_on_session_open(struct relay *r, uint64_t now_ms)
+void relay_on_session_open(struct relay *r, uint64_t now_ms, enum relay_session session)
 {
     (void)now_ms;
-    assert(r->session == RELAY_SESSION_OPENING);
-    r->session = RELAY_SESSION_READY;
+    assert(r->sessions[session].state == SESSION_OPENING);
+    r->sessions[session].state = SESSION_READY;
 }
 
-void relay_on_session_failed(struct relay *r, uint64_t now_ms)
+void relay_on_session_failed(struct relay *r, uint64_t now_ms, enum relay_session session)
 {
-    assert(r->session == RELAY_SESSION_OPENING);
-    session_wait(r, now_ms);
+    assert(r->sessions[session].state == SESSION_OPENING);
+    session_wait(r, now_ms, session);
 }
 
-void relay_on_session_broken(struct relay *r, uint64_t now_ms, enum relay_fault why)
+void relay_on_session_broken(struct relay *r, uint64_t now_ms, enum relay_session session, enum relay_fault why)
 {
     (void)now_ms;
-    relay_break_session(r, why);
+    relay_break_session(r, session, why);
 }
 
-void relay_on_session_closed(struct relay *r, uint64_t now_ms)
+void relay_on_session_closed(struct relay *r, uint64_t now_ms, enum relay_session session)
 {
-    assert(r->session == RELAY_SESSION_CLOSING && window_handed(relay_window(r)) == 0);
+    assert(r->sessions[session].state == SESSION_CLOSING && window_handed(relay_window(r)) == 0);
     window_cold(relay_window(r));
     relay_behind_retake(r);
     r->page_dirty = true;
-    session_wait(r, now_ms);
+    session_wait(r, now_ms, session);
+}
+
+void relay_on_idle_limit(struct relay *r, uint64_t now_ms, uint64_t expiration_ms)
+{
+    (void)now_ms;
+    if (expiration_ms / 4 < r->limits.idle_cold_ms)
+        r->limits.idle_cold_ms = (uint32_t)(expiration_ms / 4);
 }
 
 /* --- reports ------------------------------------------------------------------------------------------------------ */
@@ -81,7 +103,7 @@ void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot)
     window_ack(relay_window(r), now_ms, slot);
     behind_acked(relay_behind_of(r), lane);
     topics_acked(relay_topics(r), topic);
-    r->session_attempts = 0;
+    r->sessions[RELAY_MAIN].attempts = 0;
     r->page_dirty = true;
 }
 
@@ -141,7 +163,7 @@ static void batches_shrink(struct relay *r, uint32_t lane)
 {
     bool is_known = topics_limit(relay_topics(r), topics_lane_topic(relay_topics(r), lane)) > 0;
 
-    if (!is_known && !behind_is(relay_behind_of(r), lane) && r->session_bytes == r->opened_bytes &&
+    if (!is_known && !behind_is(relay_behind_of(r), lane) && r->session_bytes == r->sessions[RELAY_MAIN].opened_bytes &&
         r->session_bytes / 2 >= SESSION_BYTES_MIN)
         r->session_bytes /= 2;
 }
@@ -152,7 +174,7 @@ void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum rela
     return;
 #endif
     row_return(r, slot);
-    relay_break_session(r, why);
+    relay_break_session(r, RELAY_MAIN, why);
     if (why == RELAY_FAULT_SIZE)
         batches_shrink(r, window_lane(relay_window(r), slot));
     blame(r, now_ms, window_lane(relay_window(r), slot), why);
@@ -165,7 +187,7 @@ void relay_on_unpublished(struct relay *r, uint64_t now_ms, row_slot slot, enum 
 #endif
     row_return(r, slot);
     if (why == RELAY_FAULT_SESSION || why == RELAY_FAULT_PASSING)
-        relay_break_session(r, why);
+        relay_break_session(r, RELAY_MAIN, why);
     blame(r, now_ms, window_lane(relay_window(r), slot), why);
     /* Its topic may be behind already: it must not wait here and pass by the rows that are. */
     relay_behind_retake(r);
@@ -179,7 +201,8 @@ bool relay_next_publish(struct relay *r, uint64_t now_ms, struct relay_action *r
     struct topics *t = relay_topics(r);
     row_slot slot;
 
-    while (r->session == RELAY_SESSION_READY && !r->stopping && lease_is_valid(&r->lease, now_ms) && window_hand(w, now_ms, &slot)) {
+    while (r->sessions[RELAY_MAIN].state == SESSION_READY && !r->stopping && lease_is_valid(&r->lease, now_ms) &&
+           window_hand(w, now_ms, &slot)) {
         uint32_t lane = window_lane(w, slot), topic = topics_lane_topic(t, lane);
         int32_t partition = topics_partition(t, topic, window_wish(w, slot), window_spread(w, slot));
 
@@ -217,9 +240,9 @@ void relay_find_stuck(struct relay *r, uint64_t now_ms)
         if (r->lease.held && !r->stopping)
             relay_lane_goes_behind(r, now_ms, lane, RELAY_FAULT_PASSING, false);
     }
-    if (window_is_mostly_stuck(w) && r->session == RELAY_SESSION_READY && !r->stopping) {
+    if (window_is_mostly_stuck(w) && r->sessions[RELAY_MAIN].state == SESSION_READY && !r->stopping) {
         relay_note(r, (struct relay_told){.note = RELAY_NOTE_WINDOW_STUCK, .rows = window_handed(w)});
-        relay_break_session(r, RELAY_FAULT_PASSING);
+        relay_break_session(r, RELAY_MAIN, RELAY_FAULT_PASSING);
     }
     if (now_ms < r->unknown_ms || !r->lease.held || r->stopping)
         return;
@@ -336,7 +359,7 @@ static void topic_open(struct relay *r, uint64_t now_ms, uint32_t topic, int32_t
     if (least_bytes > 0 && least_bytes < r->session_bytes) {
         /* A batch of small rows above the topic's limit would be refused for ever. */
         r->session_bytes = least_bytes;
-        relay_break_session(r, RELAY_FAULT_PASSING);
+        relay_break_session(r, RELAY_MAIN, RELAY_FAULT_PASSING);
     }
 }
 
@@ -355,8 +378,9 @@ uint64_t relay_publish_due_ms(const struct relay *r, uint64_t now_ms)
 {
     uint64_t due_ms = window_stuck_due_ms(relay_window(r), r->limits.stuck_ms);
 
-    if (r->session == RELAY_SESSION_CLOSED && lease_is_valid(&r->lease, now_ms) && !r->stopping && r->session_ms < due_ms)
-        due_ms = r->session_ms;
+    if (r->sessions[RELAY_MAIN].state == SESSION_CLOSED && lease_is_valid(&r->lease, now_ms) && !r->stopping &&
+        r->sessions[RELAY_MAIN].open_ms < due_ms)
+        due_ms = r->sessions[RELAY_MAIN].open_ms;
     if (r->asked_topic == TOPICS_NO_TOPIC && topics_ask_due_ms(relay_topics(r)) < due_ms)
         due_ms = topics_ask_due_ms(relay_topics(r));
     return due_ms;

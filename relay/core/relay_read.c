@@ -293,7 +293,7 @@ static void slots_clear(row_slot *slots, uint32_t n)
 static int64_t fetch_take(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots, uint32_t *ret_wanted,
                           uint32_t *ret_settled)
 {
-    uint64_t lsn = r->limits.barrier ? read->insert_lsn : 0;
+    uint64_t lsn = r->limits.durability != RELAY_DURABILITY_OFF ? read->insert_lsn : 0;
 
     *ret_wanted = *ret_settled = 0;
     for (uint32_t i = 0; i < read->rows_n; i++) {
@@ -379,7 +379,7 @@ static int64_t page_take(struct relay *r, uint64_t now_ms, const struct relay_re
             behind_page_move(b, record, row->id);
             continue;
         }
-        ret_slots[i] = window_admit(w, row, lane, r->limits.barrier ? read->insert_lsn : 0);
+        ret_slots[i] = window_admit(w, row, lane, r->limits.durability != RELAY_DURABILITY_OFF ? read->insert_lsn : 0);
     }
     return read->upto;
 }
@@ -410,6 +410,15 @@ void relay_on_caught_up(struct relay *r, uint64_t now_ms, const struct relay_rea
     window_forget(relay_window(r));
     r->page_topic = TOPICS_NO_TOPIC;
     r->dirty = true;
+}
+
+void relay_on_patrolled(struct relay *r, uint64_t now_ms, const struct relay_read *read)
+{
+    (void)now_ms;
+    (void)read;
+    assert(r->reading == RELAY_READING_PATROL);
+    r->reading = RELAY_READING_NOTHING;
+    window_forget(relay_window(r));
 }
 
 void relay_on_writers(struct relay *r, uint64_t now_ms, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n,

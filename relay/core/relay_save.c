@@ -33,7 +33,7 @@ bool relay_next_mark(struct relay *r, uint64_t now_ms, struct relay_action *ret_
         marks_event_ids(m)[i] = window_event_id(w, marks_slot(m, i));
     r->marking = true;
     r->acked_ms = now_ms;
-    *ret_action = (struct relay_action){.type = RELAY_MARK, .rows = marks_n(m)};
+    *ret_action = (struct relay_action){.type = RELAY_MARK, .rows = marks_n(m), .force = r->repeat_rows > 0};
     return true;
 }
 
@@ -47,7 +47,7 @@ uint32_t relay_marks(const struct relay *r, const int64_t **ret_ids, const struc
     return marks_n(m);
 }
 
-void relay_on_marked(struct relay *r, uint64_t now_ms, uint32_t missed_n)
+void relay_on_marked(struct relay *r, uint64_t now_ms, const int64_t *missed, uint32_t missed_n)
 {
     struct marks *m = relay_marks_of(r);
     bool remember = r->reading == RELAY_READING_FETCH || r->reading == RELAY_READING_PAGE;
@@ -57,6 +57,16 @@ void relay_on_marked(struct relay *r, uint64_t now_ms, uint32_t missed_n)
 #ifdef MUTANT_IGNORE_MARKS
     remember = false;
 #endif
+    for (uint32_t i = 0, at = 0; i < missed_n; i++) {
+        while (marks_ids(m)[at] != missed[i]) {
+            at++;
+            assert(at < marks_n(m));
+        }
+        relay_note(r, (struct relay_told){.note = RELAY_NOTE_PHANTOM,
+                                          .topic = topics_lane_topic(relay_topics(r), window_lane(relay_window(r), marks_slot(m, at))),
+                                          .id = missed[i],
+                                          .event_id = marks_event_ids(m)[at++]});
+    }
     for (uint32_t i = 0; i < marks_n(m); i++) {
         if (i + 8 < marks_n(m))
             window_expect(relay_window(r), marks_slot(m, i + 8));
@@ -66,8 +76,6 @@ void relay_on_marked(struct relay *r, uint64_t now_ms, uint32_t missed_n)
     r->mark_attempts = 0;
     r->settled_rows += marks_n(m);
     r->dirty = true;
-    if (missed_n > 0 && r->repeat_rows == 0)
-        relay_note(r, (struct relay_told){.note = RELAY_NOTE_MARKS_MISSED, .rows = missed_n});
     r->repeat_rows -= r->repeat_rows < marks_n(m) ? r->repeat_rows : marks_n(m);
     if (window_acked(relay_window(r)) == 0)
         r->marks_first = false;

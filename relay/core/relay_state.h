@@ -30,22 +30,32 @@ enum relay_reading {
     RELAY_READING_NOTHING,
     RELAY_READING_FETCH,
     RELAY_READING_PAGE,
+    RELAY_READING_PATROL,
     RELAY_READING_WRITERS
 };
-enum relay_session {
-    RELAY_SESSION_CLOSED,
-    RELAY_SESSION_OPENING,
-    RELAY_SESSION_READY,
-    RELAY_SESSION_BROKEN, /* nothing is handed; to be closed */
-    RELAY_SESSION_CLOSING
+enum relay_session_state {
+    SESSION_CLOSED,
+    SESSION_OPENING,
+    SESSION_READY,
+    SESSION_BROKEN, /* nothing is handed; to be closed */
+    SESSION_CLOSING
+};
+struct relay_session_life {
+    enum relay_session_state state;
+    uint32_t attempts;
+    uint64_t open_ms;      /* when to open the next one */
+    uint64_t opened_bytes; /* of a batch, in the last one */
+    uint64_t busy_ms;      /* when it was last handed a row, or told of one */
 };
 
 struct relay_told {
     enum relay_note note;
     enum relay_fault fault;
+    enum relay_session session;
     uint32_t topic, rows;
     int32_t partition;
-    int64_t from;
+    int64_t from, id;
+    struct row_event_id event_id;
 };
 #define RELAY_NOTES_MAX   64
 #define RELAY_PUBLISH_RUN 31 /* rows handed one after the other: their hand-over is then nearly all that they cost here */
@@ -107,10 +117,8 @@ struct relay {
     uint64_t save_ms; /* no save before, but for save_ids */
 
     /* Kafka */
-    enum relay_session session;
-    uint32_t session_attempts;
-    uint64_t session_ms;                  /* when to open the next one */
-    uint64_t session_bytes, opened_bytes; /* of a batch: in the next session, in the last one */
+    struct relay_session_life sessions[RELAY_SESSIONS];
+    uint64_t session_bytes; /* of a batch, in the next session */
     uint32_t asked_topic;
     uint64_t unknown_ms; /* when topics that stay unknown are looked for */
 
@@ -215,7 +223,7 @@ bool relay_next_publish(struct relay *r, uint64_t now_ms, struct relay_action *r
 uint64_t relay_publish_due_ms(const struct relay *r, uint64_t now_ms);
 /* Lanes that wait too long for their acknowledgement, topics that wait too long to be known. */
 void relay_find_stuck(struct relay *r, uint64_t now_ms);
-void relay_break_session(struct relay *r, enum relay_fault fault);
+void relay_break_session(struct relay *r, enum relay_session session, enum relay_fault fault);
 /* The question about a topic that is on its way will not be answered. */
 void relay_topic_void(struct relay *r, uint64_t now_ms);
 

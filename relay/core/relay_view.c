@@ -16,7 +16,7 @@ struct relay_view relay_view(const struct relay *r)
         behind_lanes += record < r->limits.lanes_max && behind_is(relay_behind_of(r), record);
     return (struct relay_view){
         .lease_held = r->lease.held,
-        .session_open = r->session == RELAY_SESSION_READY,
+        .session_open = r->sessions[RELAY_MAIN].state == SESSION_READY,
         .connected = r->database == RELAY_DATABASE_CONNECTED,
         .stopping = r->stopping,
         .drained = r->lease.held && r->idle && gaps_n(g) == 0 && window_rows(w) == 0,
@@ -60,7 +60,7 @@ static uint64_t digest_flags(const struct relay *r)
 uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
 {
     const uint64_t values[] = {digest_flags(r),
-                               (uint64_t)r->database << 16 | (uint64_t)r->reading << 8 | r->session,
+                               (uint64_t)r->database << 8 | (uint64_t)r->reading,
                                (uint64_t)r->settled_upto,
                                (uint64_t)r->settled_none << 2 | (uint64_t)(r->settled_seen * 2 + r->read_settled),
                                (uint64_t)r->beat_highest,
@@ -70,14 +70,19 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
                                r->saving ? (uint64_t)r->saving_floor : 0,
                                r->saving ? r->changes_n : 0,
                                (uint64_t)r->asked_topic << 32 | r->repeat_rows,
-                               (uint64_t)r->connect_attempts << 32 | r->session_attempts,
+                               r->connect_attempts,
                                r->session_bytes,
-                               r->opened_bytes,
                                r->publish_run};
-    const uint64_t dues_ms[] = {r->connect_ms, r->page_due_ms, r->writers_ms, r->flush_ms, r->force_until_ms,
-                                r->mark_ms,    r->save_ms,     r->session_ms, r->stop_ms,  r->acked_ms + r->limits.mark_delay_ms};
+    const uint64_t dues_ms[] = {r->connect_ms, r->page_due_ms,    r->writers_ms,
+                                r->flush_ms,   r->force_until_ms, r->mark_ms,
+                                r->save_ms,    r->stop_ms,        r->acked_ms + r->limits.mark_delay_ms};
     uint64_t digest = 0;
 
+    for (unsigned i = 0; i < RELAY_SESSIONS; i++) {
+        digest =
+            digest_add(digest_add(digest, (uint64_t)r->sessions[i].state << 32 | r->sessions[i].attempts), r->sessions[i].opened_bytes);
+        digest = digest_add_due(digest, r->sessions[i].open_ms, now_ms);
+    }
     for (unsigned i = 0; i < sizeof values / sizeof *values; i++)
         digest = digest_add(digest, values[i]);
     for (unsigned i = 0; i < sizeof dues_ms / sizeof *dues_ms; i++)

@@ -218,8 +218,8 @@ static void choose_limits(struct sim *sim)
     limits->backoff_min_ms = sim_between(sim, 5, 50);
     limits->backoff_max_ms = sim_between(sim, 100, 800);
     limits->shutdown_ms = sim_between(sim, 500, 5000);
-    limits->barrier = sim_chance(sim, 900);
-    if (!limits->barrier) /* then the writers are trusted */
+    limits->durability = sim_chance(sim, 900) ? RELAY_DURABILITY_LOCAL : RELAY_DURABILITY_OFF;
+    if (limits->durability == RELAY_DURABILITY_OFF) /* then the writers are trusted */
         sim->mix.asynchronous = 0;
 }
 

@@ -170,7 +170,7 @@ static void tell_outcome(struct sim *sim, struct process *p, struct statement *s
         relay_on_flushed(p->relay, sim->now, s->seen, s->flush_lsn);
         break;
     case RELAY_MARK:
-        relay_on_marked(p->relay, sim->now, s->missed);
+        relay_on_marked(p->relay, sim->now, NULL, 0);
         break;
     case RELAY_SAVE:
         relay_on_saved(p->relay, sim->now, !s->held);

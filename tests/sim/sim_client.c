@@ -41,7 +41,7 @@ static void on_report(struct sim *sim, const struct event *event)
         return;
     if (event->a == REPORT_BROKEN) {
         TRACE(sim, "process %d: session broken", event->process);
-        relay_on_session_broken(p->relay, sim->now, (enum relay_fault)event->b);
+        relay_on_session_broken(p->relay, sim->now, RELAY_MAIN, (enum relay_fault)event->b);
         process_pump(sim, p);
         return;
     }
@@ -302,7 +302,7 @@ static void on_closed(struct sim *sim, const struct event *event)
         return;
     p->session.open = false;
     process_answer(sim, p, RELAY_SESSION_CLOSE);
-    relay_on_session_closed(p->relay, sim->now);
+    relay_on_session_closed(p->relay, sim->now, RELAY_MAIN);
     process_pump(sim, p);
 }
 

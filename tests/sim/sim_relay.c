@@ -202,9 +202,9 @@ static void on_session_answer(struct sim *sim, const struct event *event)
     process_answer(sim, p, RELAY_SESSION_OPEN);
     if (!sim->faults_over && sim_chance(sim, sim->mix.open_fails)) {
         sim_fired(sim, FAULT_SESSION_OPEN);
-        relay_on_session_failed(p->relay, sim->now);
+        relay_on_session_failed(p->relay, sim->now, RELAY_MAIN);
     } else if (session_open(sim, p)) {
-        relay_on_session_open(p->relay, sim->now);
+        relay_on_session_open(p->relay, sim->now, RELAY_MAIN);
     }
     process_pump(sim, p);
 }
@@ -226,6 +226,8 @@ static void perform(struct sim *sim, struct process *p, const struct relay_actio
     case RELAY_CATCH_UP:
         send_read(sim, p, action);
         break;
+    case RELAY_PATROL:
+        break; /* not asked for yet */
     case RELAY_LEASE_TAKE:
     case RELAY_LEASE_BEAT:
     case RELAY_LEASE_RELEASE:

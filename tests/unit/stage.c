@@ -106,11 +106,11 @@ static void answer(struct stage *s, enum relay_action_type type)
     else if (type == RELAY_LEASE_BEAT)
         relay_on_beaten(s->relay, s->now_ms, s->asked_ms[type], true, stage_token(s->token), INT64_MAX);
     else if (type == RELAY_SESSION_OPEN)
-        relay_on_session_open(s->relay, s->now_ms);
+        relay_on_session_open(s->relay, s->now_ms, RELAY_MAIN);
     else if (type == RELAY_TOPIC)
         relay_on_topic(s->relay, s->now_ms, s->action[type].topic, 4, 4, 0);
     else if (type == RELAY_MARK)
-        relay_on_marked(s->relay, s->now_ms, 0);
+        relay_on_marked(s->relay, s->now_ms, NULL, 0);
     else if (type == RELAY_SAVE)
         relay_on_saved(s->relay, s->now_ms, false);
     else
@@ -306,8 +306,12 @@ void stage_flush(struct stage *s, uint64_t lsn)
 
 void stage_mark(struct stage *s, uint32_t missed_n)
 {
+    const int64_t *ids;
+    const struct row_event_id *event_ids;
+
     take_off(s, RELAY_MARK);
-    relay_on_marked(s->relay, s->now_ms, missed_n);
+    CHECK(missed_n <= relay_marks(s->relay, &ids, &event_ids));
+    relay_on_marked(s->relay, s->now_ms, ids, missed_n); /* the first of them */
     stage_run(s);
 }
 
@@ -392,7 +396,7 @@ void stage_close(struct stage *s)
             relay_on_refused(s->relay, s->now_ms, slot, RELAY_FAULT_SESSION);
         s->handed[slot] = false;
     }
-    relay_on_session_closed(s->relay, s->now_ms);
+    relay_on_session_closed(s->relay, s->now_ms, RELAY_MAIN);
     stage_run(s);
 }
 

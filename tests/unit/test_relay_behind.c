@@ -127,8 +127,8 @@ TEST(relay_session_that_broke_is_closed_and_opened_anew_cold)
     stage_deliver(s, "1");
     CHECK_STR(stage_published(s), "1 2 3");
     s->answered &= ~STAGE_ANSWERS(RELAY_SESSION_OPEN);
-    relay_on_session_broken(s->relay, s->now_ms, RELAY_FAULT_SESSION);
-    relay_on_session_broken(s->relay, s->now_ms, RELAY_FAULT_SESSION);
+    relay_on_session_broken(s->relay, s->now_ms, RELAY_MAIN, RELAY_FAULT_SESSION);
+    relay_on_session_broken(s->relay, s->now_ms, RELAY_MAIN, RELAY_FAULT_SESSION);
     stage_run(s);
     CHECK_EQ(stage_told_n(s, RELAY_NOTE_SESSION_BROKEN), 1);
     CHECK(!view(s).session_open);
@@ -138,10 +138,10 @@ TEST(relay_session_that_broke_is_closed_and_opened_anew_cold)
     stage_close(s);
     stage_await(s, RELAY_SESSION_OPEN, 1000);
     s->asked[RELAY_SESSION_OPEN] = false;
-    relay_on_session_failed(s->relay, s->now_ms);
+    relay_on_session_failed(s->relay, s->now_ms, RELAY_MAIN);
     stage_run(s);
     stage_await(s, RELAY_SESSION_OPEN, 1000);
-    relay_on_session_open(s->relay, s->now_ms);
+    relay_on_session_open(s->relay, s->now_ms, RELAY_MAIN);
     stage_fetch(s, "4");
     CHECK_STR(stage_published(s), "3"); /* cold: one row */
 }

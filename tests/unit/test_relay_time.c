@@ -63,7 +63,7 @@ TEST(relay_with_rows_it_cannot_hand_wakes_no_more_often)
 
     s->answered &= ~(STAGE_ANSWERS(RELAY_SESSION_OPEN) | STAGE_ANSWERS(RELAY_TOPIC));
     stage_fetch(s, "1 2/1 4@1 5/9"); /* a gap, a topic that is not known, a partition that does not exist */
-    relay_on_session_broken(s->relay, s->now_ms, RELAY_FAULT_SESSION);
+    relay_on_session_broken(s->relay, s->now_ms, RELAY_MAIN, RELAY_FAULT_SESSION);
     stage_run(s);
     stage_idle(s, RELAY_WRITERS, 1000);
     stage_writers(s, 5, "71");
@@ -169,13 +169,13 @@ TEST(relay_backs_off_from_a_session_that_breaks)
     struct stage *s = stage_set(&limits);
 
     for (unsigned i = 0; i < 20; i++) {
-        relay_on_session_broken(s->relay, s->now_ms, RELAY_FAULT_SESSION);
+        relay_on_session_broken(s->relay, s->now_ms, RELAY_MAIN, RELAY_FAULT_SESSION);
         stage_run(s);
         s->answered &= ~STAGE_ANSWERS(RELAY_SESSION_OPEN);
         stage_close(s);
         stage_idle(s, RELAY_SESSION_OPEN, s->limits.backoff_max_ms);
         s->asked[RELAY_SESSION_OPEN] = false;
-        relay_on_session_open(s->relay, s->now_ms);
+        relay_on_session_open(s->relay, s->now_ms, RELAY_MAIN);
     }
     CHECK(s->now_ms > STAGE_START_MS + 30000);
 }
@@ -193,7 +193,7 @@ TEST(relay_session_backs_off_little_after_a_good_one)
 
         stage_fetch(s, rows[i]);
         stage_deliver(s, rows[i]);
-        relay_on_session_broken(s->relay, s->now_ms, RELAY_FAULT_SESSION);
+        relay_on_session_broken(s->relay, s->now_ms, RELAY_MAIN, RELAY_FAULT_SESSION);
         stage_run(s);
         stage_close(s);
         closed_ms = s->now_ms;
