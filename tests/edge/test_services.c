@@ -69,6 +69,32 @@ TEST_WITHIN(postgres_keeps_what_was_committed_before_a_kill, 60)
     CHECK_EQ(postgres_number(p.conninfo, "SELECT n FROM t"), 1);
 }
 
+TEST_WITHIN(postgres_standby_follows_and_is_promoted, 60)
+{
+    struct postgres p = postgres_start(NULL);
+    (void)postgres_query(p.conninfo, "CREATE TABLE t AS SELECT 1 AS n");
+    struct postgres standby = postgres_standby(&p, "second", NULL);
+    (void)postgres_query(p.conninfo, "UPDATE t SET n = 2");
+    WAIT_UNTIL(postgres_number(standby.conninfo, "SELECT n FROM t") == 2, 10);
+    CHECK_STR(postgres_error(standby.conninfo, "UPDATE t SET n = 3"), "25006");
+    postgres_kill(&p);
+    postgres_promote(&standby);
+    (void)postgres_query(standby.conninfo, "UPDATE t SET n = 4");
+    postgres_stop(&standby);
+}
+
+TEST_WITHIN(postgres_disk_is_full_and_free_again, 60)
+{
+    struct postgres p = postgres_start(NULL);
+    postgres_disk(&p, "base", 64);
+    (void)postgres_query(p.conninfo, "CREATE TABLE t AS SELECT 1 AS n");
+    postgres_disk_fill(&p, "base");
+    CHECK_STR(postgres_error(p.conninfo, "INSERT INTO t SELECT generate_series(1, 10000)"), "53100");
+    postgres_disk_free(&p, "base");
+    (void)postgres_query(p.conninfo, "INSERT INTO t SELECT generate_series(1, 10000)");
+    postgres_stop(&p);
+}
+
 TEST_WITHIN(kafka_answers_and_comes_back_after_a_kill, 90)
 {
     struct kafka k = kafka_start();

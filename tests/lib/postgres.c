@@ -16,12 +16,12 @@
 
 #include "tests/lib/descendants.h"
 #include "tests/lib/folder.h"
+#include "tests/lib/postgres_place.h"
 #include "tests/lib/test.h"
 
 static const struct process_options as_postgres = {.user = "postgres"};
 
-/* Debian keeps the server's programs out of PATH. POSTGRES_BIN chooses; otherwise the last version there is. */
-static void program_find(const char *name, char *ret, size_t size)
+void postgres_program(const char *name, char *ret, size_t size)
 {
     const char *folder = getenv("POSTGRES_BIN");
     glob_t found = {0};
@@ -31,7 +31,7 @@ static void program_find(const char *name, char *ret, size_t size)
     globfree(&found);
 }
 
-static void folder_give(const char *path)
+void postgres_folder(const char *path)
 {
     const struct passwd *user = getuid() == 0 ? getpwnam(as_postgres.user) : NULL;
     if (mkdir(path, 0755) != 0 || (user != NULL && chown(path, user->pw_uid, user->pw_gid) != 0))
@@ -45,9 +45,9 @@ static void cluster_create(const char *data)
     snprintf(ours, sizeof ours, "%s/initdb", folder_shared());
     snprintf(made, sizeof made, "%s/done", ours);
     if (access(made, F_OK) != 0) {
-        program_find("initdb", initdb, sizeof initdb);
+        postgres_program("initdb", initdb, sizeof initdb);
         folder_remove(ours);
-        folder_give(ours);
+        postgres_folder(ours);
         char template[250];
         snprintf(template, sizeof template, "%s/data", ours);
         process_run((const char *[]){initdb, "-D", template, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync",
@@ -72,10 +72,10 @@ void postgres_settings(struct postgres *p, const char *settings)
     fclose(f);
 }
 
-static void server_start(struct postgres *p)
+void postgres_server_start(struct postgres *p)
 {
     char program[200], log[250];
-    program_find("postgres", program, sizeof program);
+    postgres_program("postgres", program, sizeof program);
     snprintf(log, sizeof log, "%s.log", p->socket_folder);
     p->server = process_start_with((const char *[]){program, "-D", p->folder, NULL}, NULL, log, as_postgres);
     bool up = false;
@@ -84,24 +84,34 @@ static void server_start(struct postgres *p)
         test_fail(__FILE__, __LINE__, "PostgreSQL does not start:\n%s", process_output(&p->server));
 }
 
-struct postgres postgres_start(const char *settings)
+struct postgres postgres_place(void)
 {
-    static unsigned started_n;
+    static unsigned places_n;
     struct postgres p = {.port = free_port()};
-    snprintf(p.socket_folder, sizeof p.socket_folder, "%s/pg%u", temp_folder(), ++started_n);
+    snprintf(p.socket_folder, sizeof p.socket_folder, "%s/pg%u", temp_folder(), ++places_n);
     snprintf(p.folder, sizeof p.folder, "%.180s/data", p.socket_folder);
     snprintf(p.conninfo, sizeof p.conninfo, "host=%s port=%d user=postgres dbname=postgres", p.socket_folder, p.port);
-    folder_give(p.socket_folder);
+    postgres_folder(p.socket_folder);
+    return p;
+}
+
+void postgres_place_settings(struct postgres *p)
+{
+    char text[400];
+    snprintf(text, sizeof text, "port = %d\nunix_socket_directories = '%s'", p->port, p->socket_folder);
+    postgres_settings(p, text);
+}
+
+struct postgres postgres_start(const char *settings)
+{
+    struct postgres p = postgres_place();
     cluster_create(p.folder);
-    char ours[700];
-    snprintf(ours, sizeof ours,
-             "listen_addresses = ''\nport = %d\nunix_socket_directories = '%s'\nfsync = on\nshared_buffers = 64MB\n"
-             "dynamic_shared_memory_type = mmap\nlog_line_prefix = '%%m [%%p] '",
-             p.port, p.socket_folder);
-    postgres_settings(&p, ours);
+    postgres_place_settings(&p);
+    postgres_settings(&p, "listen_addresses = ''\nfsync = on\nshared_buffers = 64MB\ndynamic_shared_memory_type = mmap\n"
+                          "log_line_prefix = '%m [%p] '");
     if (settings != NULL)
         postgres_settings(&p, settings);
-    server_start(&p);
+    postgres_server_start(&p);
     return p;
 }
 
@@ -132,14 +142,19 @@ void postgres_restart(struct postgres *p)
 {
     if (process_running(&p->server))
         test_fail(__FILE__, __LINE__, "PostgreSQL is still running");
-    server_start(p);
+    postgres_server_start(p);
+}
+
+void postgres_stop_by(struct postgres *p, int signal_number)
+{
+    process_signal(&p->server, signal_number);
 }
 
 void postgres_stop(struct postgres *p)
 {
     if (!process_running(&p->server))
         return;
-    process_signal(&p->server, SIGINT);
+    postgres_stop_by(p, SIGINT);
     process_wait(&p->server, 30);
 }
 

@@ -54,10 +54,20 @@ struct postgres postgres_start(const char *settings);
 void postgres_kill(struct postgres *p);                           /* kill -9 of the postmaster and its children */
 void postgres_restart(struct postgres *p);                        /* after a kill or a stop; waits until it answers */
 void postgres_stop(struct postgres *p);                           /* fast; waits */
+void postgres_stop_by(struct postgres *p, int signal_number);     /* SIGTERM smart, SIGINT fast, SIGQUIT immediate; does not wait */
 void postgres_migrate(const struct postgres *p);                  /* by the relay's own binary */
 void postgres_settings(struct postgres *p, const char *settings); /* more lines of postgresql.conf, from the next start or reload */
 void postgres_reload(struct postgres *p);                         /* postgresql.conf and pg_hba.conf; tells the server and goes on */
-void postgres_forget(const char *folder);                         /* for the harness: what killed servers below it left in the kernel */
+/* A copy of the running `primary` by pg_basebackup, started: it streams from it under the application_name `name`, and answers reads.
+ * `settings`: as above, after those of the primary. */
+struct postgres postgres_standby(const struct postgres *primary, const char *name, const char *settings);
+void postgres_promote(struct postgres *standby); /* waits until it takes writes */
+/* Move a part of the data folder ("base", "pg_wal") to a disk of its own of so many megabytes; in between the server is stopped. The disk
+ * is seen by this test and its children only, and gone with them. */
+void postgres_disk(struct postgres *p, const char *part, unsigned megabytes);
+void postgres_disk_fill(const struct postgres *p, const char *part); /* to the last byte, by a file... */
+void postgres_disk_free(const struct postgres *p, const char *part); /* ...that is removed again */
+void postgres_forget(const char *folder);                            /* for the harness: what killed servers below it left in the kernel */
 
 /* Run statements on a connection of their own. Returns the rows of the last one, columns separated by tabs, rows by newlines (none after
  * the last), NULL as nothing; lent until the 16th next call. An error fails the test. Write %% for %. */
