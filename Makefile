@@ -82,13 +82,17 @@ run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) 'tests/harness_test.sh
 for_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) $(planted) $(relay)
 run_sim  := $(sim) $(if $(mutants),$(wildcard tests/sim/mutants.sh))
 run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
-run_e2e  := $(if $(filter crash,$(suites)),$(B)/test-crash)
+crash    := $(if $(filter crash,$(suites)),$(B)/test-crash)
+# Names of tests say where they run.
+run_e2e  := $(if $(crash),'$(crash) e2e_')
+run_crash := $(if $(crash),'$(crash) crash_')
+run_long := $(if $(crash),'$(crash) long_')
 for_sim  := $(sim) $(mutant_sims)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-edge test-e2e check demo bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-edge test-e2e check release-check demo bench layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -220,11 +224,14 @@ test-sim: $(for_sim) ## the real core in simulated time, and its mutants
 test-edge: all $(tools) $(run_edge) ## each edge against its real peer
 	@tests/totals.sh $(run_edge)
 
-test-e2e: all $(tools) $(run_e2e) ## whole relays, stopped and killed under load, judged by the oracle
+test-e2e: all $(tools) $(crash) ## whole relays, stopped and killed under load, judged by the oracle
 	@tests/totals.sh $(run_e2e)
 
-check: all $(tools) $(run_e2e) ## the same as test-e2e in this version (crash injection at every step comes later)
-	@tests/totals.sh $(run_e2e)
+check: all $(tools) $(crash) ## crash injection: kills, cuts, pauses and failovers, each judged by the oracle
+	@tests/totals.sh $(run_crash)
+
+release-check: all $(tools) $(crash) ## what is too long for check
+	@tests/totals.sh $(run_long)
 
 fuzz: $(fuzzers) ## run each fuzzer for FUZZ_SECONDS (20)
 	@for f in $(fuzzers); do \

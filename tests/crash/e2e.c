@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/crash/evidence.h"
 #include "tests/lib/test.h"
 
 #define ARGUMENTS_MAX 48
@@ -15,6 +16,7 @@ static struct kafka shared_kafka; /* of the suite: started by the parent, read b
 
 void test_suite_start(void)
 {
+    evidence_open();
     shared_kafka = kafka_start();
 }
 
@@ -23,18 +25,35 @@ void test_suite_stop(void)
     kafka_stop(&shared_kafka);
 }
 
-struct e2e e2e_begin(const char *topic)
+void e2e_topic_create(const struct e2e *e, const char *topic)
 {
-    struct e2e e = {.db = postgres_start("shared_buffers = 256MB\nmax_wal_size = 2GB"), .kafka = shared_kafka.bootstrap};
+    kafka_topic_create(e->kafka, topic, E2E_PARTITIONS, "message.timestamp.type=LogAppendTime");
+}
 
+struct e2e e2e_begin_with(const char *topic, const struct e2e_options *options)
+{
+    struct e2e e = {.db = postgres_start("shared_buffers = 256MB\nmax_wal_size = 2GB"),
+                    .kafka = options->kafka != NULL ? options->kafka : shared_kafka.bootstrap};
+
+    if (options->settings != NULL) {
+        postgres_stop(&e.db);
+        postgres_settings(&e.db, options->settings);
+        postgres_restart(&e.db);
+    }
     (void)snprintf(e.topic, sizeof e.topic, "%s", topic);
     (void)snprintf(e.database, sizeof e.database, "%s", e.db.conninfo);
+    (void)snprintf(e.brokers, sizeof e.brokers, "%s", e.kafka);
     postgres_migrate(&e.db);
     process_run(
         (const char *[]){"psql", "-qX", "-v", "ON_ERROR_STOP=1", e.db.conninfo, "-f", TEST_SOURCE_FOLDER "/producer-demo/schema.sql", NULL},
         NULL, (struct process_options){0}, 20);
-    kafka_topic_create(e.kafka, topic, E2E_PARTITIONS, "message.timestamp.type=LogAppendTime");
+    e2e_topic_create(&e, topic);
     return e;
+}
+
+struct e2e e2e_begin(const char *topic)
+{
+    return e2e_begin_with(topic, &(struct e2e_options){0});
 }
 
 static size_t append(const char **argv, size_t n, const char *const *more)
@@ -48,28 +67,31 @@ static size_t append(const char **argv, size_t n, const char *const *more)
 }
 
 /* The pages go to a free port. */
-static struct process relay_start(const struct e2e *e, const char *const *before, const char *const *more)
+struct process e2e_relay_run(const struct e2e *e, const struct e2e_run *run)
 {
-    const char *binary = getenv("TEST_RELAY_BINARY"), *argv[ARGUMENTS_MAX];
+    static const char *const none[] = {NULL};
+    const char *binary = run->binary != NULL ? run->binary : getenv("TEST_RELAY_BINARY"), *argv[ARGUMENTS_MAX];
     char listen[32];
-    size_t n = append(argv, 0, before);
+    size_t n = append(argv, 0, run->before != NULL ? run->before : none);
 
     (void)snprintf(listen, sizeof listen, "127.0.0.1:%d", free_port());
     n = append(argv, n,
                (const char *const[]){binary != NULL ? binary : TEST_BUILD_FOLDER "/outbox-relay", "run", "--database", e->database,
-                                     "--kafka.bootstrap.servers", e->kafka, "--listen", listen, NULL});
-    (void)append(argv, n, more);
-    return process_start(argv, NULL, NULL);
+                                     "--kafka.bootstrap.servers", e->brokers, "--listen", listen, NULL});
+    (void)append(argv, n, run->more != NULL ? run->more : none);
+    return process_start(argv, run->env, NULL);
 }
 
 struct process e2e_relay(const struct e2e *e, const char *const *more)
 {
-    return relay_start(e, (const char *const[]){NULL}, more);
+    return e2e_relay_run(e, &(struct e2e_run){.more = more});
 }
 
 struct process e2e_relay_into(const struct e2e *e, const char *const *more, const char *errors)
 {
-    return relay_start(e, (const char *const[]){"sh", "-c", "exec 2>>\"$0\"; exec \"$@\"", errors, NULL}, more);
+    const char *const before[] = {"sh", "-c", "exec 2>>\"$0\"; exec \"$@\"", errors, NULL};
+
+    return e2e_relay_run(e, &(struct e2e_run){.more = more, .before = before});
 }
 
 void e2e_load_start(struct e2e *e, const char *const *options)

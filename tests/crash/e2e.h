@@ -17,15 +17,30 @@ struct e2e {
     const char *kafka;  /* bootstrap servers */
     char topic[64];     /* of its own, there */
     char database[400]; /* what relays are told; the superuser's unless a test wants another */
+    char brokers[400];  /* what relays are told; those of `kafka` unless a test wants a proxy between */
     struct process load;
+};
+
+struct e2e_options {
+    const char *settings; /* more lines of postgresql.conf, or NULL */
+    const char *kafka;    /* bootstrap servers of a broker of the test's own, borrowed; NULL: the suite's */
 };
 
 /* A database with both schemas, and a topic named `topic`. */
 struct e2e e2e_begin(const char *topic);
+struct e2e e2e_begin_with(const char *topic, const struct e2e_options *options);
+void e2e_topic_create(const struct e2e *e, const char *topic); /* one more, with E2E_PARTITIONS and the time of the append */
 /* Start a relay with more arguments after the ordinary ones; `more` ends with NULL. */
 struct process e2e_relay(const struct e2e *e, const char *const *more);
 /* The same, its stderr going to the file `errors`. */
 struct process e2e_relay_into(const struct e2e *e, const char *const *more, const char *errors);
+/* The same with everything that can be chosen; each of them may be NULL. `before`: words of a program that runs the relay; `env`: as for
+ * process_start; `binary`: not TEST_RELAY_BINARY. */
+struct e2e_run {
+    const char *const *more, *const *before, *const *env;
+    const char *binary;
+};
+struct process e2e_relay_run(const struct e2e *e, const struct e2e_run *run);
 #define RELAY(e, ...) e2e_relay((e), (const char *const[]){__VA_ARGS__, NULL})
 
 /* Start the demo's load on the topic; ends with NULL. */

@@ -115,7 +115,7 @@ TEST_WITHIN(e2e_kafka_away_from_the_start_is_an_outage, 60)
 
     commit_round(&e, 1);
     (void)snprintf(address, sizeof address, "127.0.0.1:%d", free_port());
-    nowhere.kafka = address;
+    (void)snprintf(nowhere.brokers, sizeof nowhere.brokers, "%s", address);
     struct process relay = RELAY(&nowhere, QUICK, "--shutdown-ms", "1000");
     WAIT_UNTIL(e2e_said(&relay, "event=\"kafka not reached\""), 20);
     CHECK(process_running(&relay));
