@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 packages='build-essential pkg-config libpq-dev librdkafka-dev libuv1-dev libmicrohttpd-dev libjansson-dev libsystemd-dev
-    postgresql-15 clang clang-format libclang-rt-14-dev cppcheck valgrind libc6-dbg prometheus openjdk-17-jre-headless maven procps'
+    postgresql-15 pgbouncer clang clang-format libclang-rt-14-dev cppcheck valgrind libc6-dbg prometheus openjdk-17-jre-headless maven procps'
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
@@ -39,6 +39,7 @@ services_forbid() {
         fi
     fi
     is_installed prometheus || undo="$undo prometheus"
+    is_installed pgbouncer || undo="$undo pgbouncer"
 }
 
 services_undo() {
@@ -47,6 +48,7 @@ services_undo() {
         policy) as_root rm -f $policy ;;
         clusters) as_root mv $clusters.before-outbox-relay $clusters ;;
         prometheus) [ ! -d /run/systemd/system ] || as_root systemctl disable -q prometheus || true ;; # only its promtool is used
+        pgbouncer) [ ! -d /run/systemd/system ] || as_root systemctl disable -q pgbouncer || true ;; # tests start their own
         esac
     done
     undo=''

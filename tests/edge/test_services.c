@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The services that tests stand on: they start, answer, come back after a kill, and leave nothing behind. */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -126,4 +127,28 @@ TEST_WITHIN(mock_cluster_does_as_it_is_told, 60)
     mock_command(&m, "up");
     WAIT_UNTIL(kafka_topic_partitions(m.bootstrap, "orders") == 4, 20);
     mock_stop(&m);
+}
+
+/* Transaction mode: a server's process is shared by clients between their transactions, and what a client was told of it is a fiction. */
+TEST_WITHIN(pgbouncer_pools_transactions, 60)
+{
+    struct postgres p = postgres_start(NULL);
+    struct pgbouncer b = pgbouncer_start(&p, "default_pool_size = 1");
+    const char *first = postgres_query(b.conninfo, "SELECT pg_backend_pid()");
+    CHECK_STR(postgres_query(b.conninfo, "SELECT pg_backend_pid()"), first);
+    CHECK(strstr(postgres_query(b.console, "SHOW POOLS"), "transaction") != NULL);
+    /* Users of the server are known. */
+    char conninfo[500];
+    postgres_query(p.conninfo, "CREATE ROLE somebody LOGIN");
+    snprintf(conninfo, sizeof conninfo, "host=%s port=%d user=somebody dbname=postgres", b.folder, b.port);
+    CHECK_STR(postgres_query(conninfo, "SELECT current_user"), "somebody");
+    pgbouncer_kill(&b);
+    pgbouncer_restart(&b);
+    /* It hides a crash of the server. */
+    CHECK_STR(postgres_query(b.conninfo, "SELECT 1"), "1");
+    postgres_kill(&p);
+    postgres_restart(&p);
+    WAIT_UNTIL(postgres_number(p.conninfo, "SELECT 1") == 1, 10);
+    CHECK_STR(postgres_query(b.conninfo, "SELECT 1"), "1");
+    pgbouncer_stop(&b);
 }

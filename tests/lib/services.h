@@ -77,6 +77,23 @@ int64_t postgres_number(const char *conninfo, const char *format, ...) __attribu
 /* The same, where an error is expected: returns its SQLSTATE, or "" if there was none. */
 const char *postgres_error(const char *conninfo, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* --- PgBouncer ---------------------------------------------------------------------------------------------------- */
+
+struct pgbouncer {
+    char folder[200];   /* of its socket and its files */
+    char conninfo[400]; /* as the superuser, through it */
+    char console[400];  /* its own console, for postgres_query: SHOW POOLS and the like; every answer is text */
+    int port;
+    struct process server;
+};
+
+/* In front of `p` (which may be down), in transaction mode, for every database and user of it; waits until it listens. On a unix socket
+ * only. `settings` are extra lines of its [pgbouncer] section, or NULL; later ones win. Runs as user `postgres` when we are root. */
+struct pgbouncer pgbouncer_start(const struct postgres *p, const char *settings);
+void pgbouncer_kill(struct pgbouncer *b);
+void pgbouncer_restart(struct pgbouncer *b); /* after a kill or a stop; waits until it listens */
+void pgbouncer_stop(struct pgbouncer *b);    /* at once, without waiting for its clients */
+
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
 struct kafka {
