@@ -92,7 +92,7 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-edge test-e2e check release-check demo bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-edge test-e2e check mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -184,6 +184,18 @@ build/mutant-%/sim: $(call objects,$(mutable)) $(wildcard tests/sim/*.h relay/co
 	[ -n "$$changed" ] || { echo 'No file knows MUTANT_$*.'; exit 1; }; \
 	$(CC) $(c_flags) -w -DMUTANT_$* $$changed $$same $(ld_flags) -o $@
 
+# The whole relay with one rule of it broken, for tests/crash/test_mutant*.c: the line of the matrix that must catch it does.
+relay_mutants := MARK_BEFORE_REPORT NO_COLD_START MARKS_BY_ID LEASE_LOCAL_CLOCK SESSION_ADVISORY_LOCK
+mutant_relays := $(if $(SAN),,$(foreach m,$(relay_mutants),build/mutant-$(m)/outbox-relay))
+mutable_relay := $(relay_src) $(main_src)
+build/mutant-%/outbox-relay: $(call objects,$(mutable_relay)) $(B)/obj/schema.o $(wildcard relay/*/*.h)
+	@mkdir -p $(@D)
+	@echo '  MUTANT $* (relay)'
+	$(Q)if grep -qw MUTANT_$* $(filter %.h,$^); then changed='$(mutable_relay)' same=; \
+	else changed=$$(grep -lw MUTANT_$* $(mutable_relay)) same=$$(grep -Lw MUTANT_$* $(mutable_relay) | sed 's|^|$(B)/obj/|; s|c$$|o|'); fi; \
+	[ -n "$$changed" ] || { echo 'No file knows MUTANT_$*.'; exit 1; }; \
+	$(CC) $(c_flags) -w -DMUTANT_$* $$changed $$same $(B)/obj/schema.o $(ld_flags) $(lib_libs) -o $@
+
 # libFuzzer; each fuzzer may use every module of the relay.
 fuzz_cc := clang -std=c17 -D_GNU_SOURCE -I. -Ibuild/fuzz -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
 build/fuzz/obj/%.o: %.c | $(early)
@@ -232,6 +244,9 @@ check: all $(tools) $(crash) ## crash injection: kills, cuts, pauses and failove
 
 release-check: all $(tools) $(crash) ## what is too long for check
 	@tests/totals.sh $(run_long)
+
+mutants-real: all $(tools) $(run_e2e) $(mutant_relays) ## relays with one rule broken, on real services: each is caught by its line of the matrix
+	@tests/totals.sh '$(run_e2e) mutant_'
 
 fuzz: $(fuzzers) ## run each fuzzer for FUZZ_SECONDS (20)
 	@for f in $(fuzzers); do \

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "relay/edge/outbox_state.h"
 
@@ -195,6 +196,9 @@ void outbox_take(struct outbox *o)
     r->values[3] = value_int4(o->take.numbers[0], (int32_t)o->settings.lease_ttl_ms);
     r->values[4] = value_text(o->sequence);
     r->values_n = 5;
+#ifdef MUTANT_LEASE_LOCAL_CLOCK
+    r->values[r->values_n++] = value_int8(o->take.numbers[1], (int64_t)time(NULL));
+#endif
     r->done = on_take;
     r->data = o;
     operation_send(o, LINK_LEASE, r, SQL_TAKE);

@@ -127,11 +127,27 @@ static bool build_probes(struct outbox_sql *sql)
                " LEFT JOIN pg_sequence q ON q.seqrelid = s.name::regclass WHERE t.oid = $1::text::regclass");
 }
 
+/* Two broken leases for tests/crash/test_mutant.c. An argument of outbox.take waits for the lease to be cleared: by whoever has a lock of its
+ * session, or by whose own clock it is over. */
+#if defined(MUTANT_SESSION_ADVISORY_LOCK)
+#define TAKE_CLEAR                                                                                          \
+    "WITH l AS MATERIALIZED (SELECT pg_try_advisory_lock(20250101) AS mine),"                               \
+    " c AS (UPDATE outbox.beat SET token = CASE WHEN mine THEN NULL ELSE token END, expires_at = CASE WHEN" \
+    " mine THEN expires_at ELSE 'infinity' END FROM l RETURNING 1) "
+#define TAKE_TTL "$4::int4 + 0 * (SELECT count(*) FROM c)::int4"
+#elif defined(MUTANT_LEASE_LOCAL_CLOCK)
+#define TAKE_CLEAR "WITH c AS (UPDATE outbox.beat SET token = NULL WHERE expires_at < to_timestamp($6::int8) RETURNING 1) "
+#define TAKE_TTL   "$4::int4 + 0 * (SELECT count(*) FROM c)::int4"
+#else
+#define TAKE_CLEAR ""
+#define TAKE_TTL   "$4::int4"
+#endif
+
 static bool build_lease(struct outbox_sql *sql)
 {
     return set(sql, SQL_TAKE, "take",
-               "SELECT granted, holder, floor, last_id, floor_reset, topic, partition, key_hash, first_id, attempts, held"
-               " FROM outbox.take($1::uuid, $2::uuid, $3::text, $4::int4, $5::text::regclass)") &&
+               TAKE_CLEAR "SELECT granted, holder, floor, last_id, floor_reset, topic, partition, key_hash, first_id, attempts, held"
+                          " FROM outbox.take($1::uuid, $2::uuid, $3::text, " TAKE_TTL ", $5::text::regclass)") &&
            set(sql, SQL_BEAT, "beat", "SELECT held, token, last_id FROM outbox.beat($1::uuid, $2::int4, $3::text::regclass)") &&
            set(sql, SQL_RELEASE, "release", "SELECT outbox.release($1::uuid)");
 }
@@ -250,6 +266,10 @@ static bool build_mark(struct outbox_sql *sql, const struct sql_settings *s)
     static const char pairs[] =
         "unnest($1::int8[], CASE set_config('synchronous_commit', 'off', true) WHEN 'off' THEN $2::uuid[] END) m(i, v)";
     const struct outbox_columns *c = s->columns;
+#ifdef MUTANT_MARKS_BY_ID
+    return set(sql, SQL_MARK, "mark", "UPDATE %s e SET %s = now() FROM %s WHERE e.%s = m.i AND m.v IS NOT NULL", s->table, c->sent_at,
+               pairs, c->id);
+#endif
 
     if (s->mark == OUTBOX_MARK_DELETE)
         return set(sql, SQL_MARK, "mark", "DELETE FROM %s e USING %s WHERE e.%s = m.i AND e.%s = m.v", s->table, pairs, c->id, c->event_id);
