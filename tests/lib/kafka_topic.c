@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "tests/lib/services.h"
+#include "tests/lib/kafka_client.h"
 
-#include <librdkafka/rdkafka.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/services.h"
 #include "tests/lib/test.h"
 
-#define ASK_MS    1000
-#define CHANGE_MS 20000
+#define ASK_MS 1000
 
 static void log_ignore(const rd_kafka_t *client, int level, const char *facility, const char *text)
 {
     (void)client, (void)level, (void)facility, (void)text;
 }
 
-static rd_kafka_t *client_new(const char *bootstrap)
+rd_kafka_t *kafka_client_new(const char *bootstrap)
 {
     char error[256];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
@@ -46,7 +44,7 @@ static int partitions_count(const struct rd_kafka_metadata *m, const char *topic
 }
 
 /* -1: nobody answers, or no broker has registered yet. */
-static int partitions_ask(rd_kafka_t *client, const char *topic)
+int kafka_client_partitions(rd_kafka_t *client, const char *topic)
 {
     const struct rd_kafka_metadata *m;
     if (rd_kafka_metadata(client, 1, NULL, &m, ASK_MS) != RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -58,72 +56,61 @@ static int partitions_ask(rd_kafka_t *client, const char *topic)
 
 int kafka_topic_partitions(const char *bootstrap, const char *topic)
 {
-    rd_kafka_t *client = client_new(bootstrap);
-    int n = partitions_ask(client, topic);
+    rd_kafka_t *client = kafka_client_new(bootstrap);
+    int n = kafka_client_partitions(client, topic);
     rd_kafka_destroy(client);
     return n;
 }
 
-static void config_add(rd_kafka_NewTopic_t *topic, const char *config)
+/* NULL: nobody answers within ASK_MS. */
+static const struct rd_kafka_metadata *metadata_ask(const char *bootstrap)
 {
-    char *copy = strdup(config), *rest = copy;
-    for (char *pair; copy != NULL && (pair = strsep(&rest, ",")) != NULL;) {
-        char *value = strchr(pair, '=');
-        if (value == NULL)
-            test_fail(__FILE__, __LINE__, "\"%s\" is not name=value", pair);
-        *value++ = 0;
-        rd_kafka_NewTopic_set_config(topic, pair, value);
-    }
-    free(copy);
-}
-
-/* The one answer of an admin operation, which fails the test if it is an error. */
-static void answer_check(rd_kafka_queue_t *queue, const char *what, const char *topic)
-{
-    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, CHANGE_MS * (int)test_slow());
-    if (event == NULL)
-        test_fail(__FILE__, __LINE__, "%s topic %s: no answer", what, topic);
-    if (rd_kafka_event_error(event) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        test_fail(__FILE__, __LINE__, "%s topic %s: %s", what, topic, rd_kafka_event_error_string(event));
-    size_t n = 0;
-    const rd_kafka_CreateTopics_result_t *created = rd_kafka_event_CreateTopics_result(event);
-    const rd_kafka_DeleteTopics_result_t *deleted = rd_kafka_event_DeleteTopics_result(event);
-    const rd_kafka_topic_result_t **results = created != NULL   ? rd_kafka_CreateTopics_result_topics(created, &n)
-                                              : deleted != NULL ? rd_kafka_DeleteTopics_result_topics(deleted, &n)
-                                                                : NULL;
-    if (n != 1 || rd_kafka_topic_result_error(results[0]) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        test_fail(__FILE__, __LINE__, "%s topic %s: %s", what, topic,
-                  n == 1 ? rd_kafka_topic_result_error_string(results[0]) : "no result");
-    rd_kafka_event_destroy(event);
-}
-
-void kafka_topic_create(const char *bootstrap, const char *topic, int partitions, const char *config)
-{
-    char error[256];
-    rd_kafka_t *client = client_new(bootstrap);
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
-    rd_kafka_NewTopic_t *wanted = rd_kafka_NewTopic_new(topic, partitions, 1, error, sizeof error);
-    if (wanted == NULL)
-        test_fail(__FILE__, __LINE__, "topic %s: %s", topic, error);
-    if (config != NULL)
-        config_add(wanted, config);
-    rd_kafka_CreateTopics(client, &wanted, 1, NULL, queue);
-    answer_check(queue, "create", topic);
-    rd_kafka_NewTopic_destroy(wanted);
-    WAIT_UNTIL(partitions_ask(client, topic) == partitions, 20);
-    rd_kafka_queue_destroy(queue);
+    const struct rd_kafka_metadata *m = NULL;
+    rd_kafka_t *client = kafka_client_new(bootstrap);
+    if (rd_kafka_metadata(client, 1, NULL, &m, ASK_MS) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        m = NULL;
     rd_kafka_destroy(client);
+    return m;
 }
 
-void kafka_topic_delete(const char *bootstrap, const char *topic)
+static const struct rd_kafka_metadata_topic *topic_find(const struct rd_kafka_metadata *m, const char *topic)
 {
-    rd_kafka_t *client = client_new(bootstrap);
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
-    rd_kafka_DeleteTopic_t *unwanted = rd_kafka_DeleteTopic_new(topic);
-    rd_kafka_DeleteTopics(client, &unwanted, 1, NULL, queue);
-    answer_check(queue, "delete", topic);
-    rd_kafka_DeleteTopic_destroy(unwanted);
-    WAIT_UNTIL(partitions_ask(client, topic) == 0, 20);
-    rd_kafka_queue_destroy(queue);
-    rd_kafka_destroy(client);
+    for (int i = 0; m != NULL && i < m->topic_cnt; i++)
+        if (strcmp(m->topics[i].topic, topic) == 0)
+            return &m->topics[i];
+    return NULL;
+}
+
+int kafka_brokers(const char *bootstrap)
+{
+    const struct rd_kafka_metadata *m = metadata_ask(bootstrap);
+    int n = m != NULL ? m->broker_cnt : -1;
+    if (m != NULL)
+        rd_kafka_metadata_destroy(m);
+    return n;
+}
+
+int kafka_topic_led_by(const char *bootstrap, const char *topic, int node)
+{
+    const struct rd_kafka_metadata *m = metadata_ask(bootstrap);
+    const struct rd_kafka_metadata_topic *t = topic_find(m, topic);
+    int n = m != NULL ? 0 : -1;
+    for (int p = 0; t != NULL && p < t->partition_cnt; p++)
+        n += t->partitions[p].leader == node;
+    if (m != NULL)
+        rd_kafka_metadata_destroy(m);
+    return n;
+}
+
+int kafka_topic_in_sync(const char *bootstrap, const char *topic, int partition)
+{
+    const struct rd_kafka_metadata *m = metadata_ask(bootstrap);
+    const struct rd_kafka_metadata_topic *t = topic_find(m, topic);
+    int n = -1;
+    for (int p = 0; t != NULL && p < t->partition_cnt; p++)
+        if (t->partitions[p].id == partition)
+            n = t->partitions[p].isr_cnt;
+    if (m != NULL)
+        rd_kafka_metadata_destroy(m);
+    return n;
 }

@@ -97,8 +97,12 @@ void pgbouncer_stop(struct pgbouncer *b);    /* at once, without waiting for its
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
 struct kafka {
-    char bootstrap[64];
-    int port;
+    char bootstrap[64]; /* without a password, and everything is allowed here */
+    char secure[64];    /* of kafka_start_secure: its other listener */
+    char protocol[24];  /* of that one */
+    char voters[128];   /* who may be controller */
+    int node;           /* its number: 1, 2, 3 */
+    int port, controller_port;
     char folder[200];
     struct process server;
 };
@@ -107,15 +111,49 @@ struct kafka {
 struct kafka kafka_start(void);
 /* The same, with extra lines of server.properties. */
 struct kafka kafka_start_with(const char *settings);
+/* The same, with a second listener `secure`, named RELAY, that speaks `protocol` (SASL_PLAINTEXT, SSL): its own lines begin with
+ * "listener.name.relay.". */
+struct kafka kafka_start_secure(const char *protocol, const char *settings);
+/* Other extra lines, from the next restart on. */
+void kafka_settings(struct kafka *k, const char *settings);
 void kafka_kill(struct kafka *k);
 void kafka_restart(struct kafka *k);
-void kafka_stop(struct kafka *k);
-/* `config`: "name=value" pairs separated by commas, or NULL. */
+void kafka_stop(struct kafka *k); /* SIGTERM: it hands its partitions over first, if there is somebody to take them; waits */
+/* kafka_restart in two steps, for several nodes at once: start it; wait until it answers. */
+void kafka_launch(struct kafka *k);
+void kafka_await(struct kafka *k);
+
+/* Three nodes, each broker and controller, in half a heap each. Their numbers are 1, 2, 3: node[0] is number 1. */
+#define KAFKA_NODES 3
+struct kafka_cluster {
+    char bootstrap[200];
+    struct kafka node[KAFKA_NODES];
+};
+
+/* Waits until all three answer and know each other. */
+struct kafka_cluster kafka_cluster_start(const char *settings);
+
+/* What administrators do; each waits for the answer, and an error fails the test. `config`: "name=value" pairs separated by commas, or
+ * NULL. A topic has as many replicas as default.replication.factor says: 1. */
 void kafka_topic_create(const char *bootstrap, const char *topic, int partitions, const char *config);
 void kafka_topic_delete(const char *bootstrap, const char *topic);
+void kafka_topic_configure(const char *bootstrap, const char *topic, const char *config); /* what is not named has its default again */
+void kafka_topic_extend(const char *bootstrap, const char *topic, int partitions);        /* to so many in all */
+/* Allow or deny `user` an operation ("WRITE", "DESCRIBE", "DESCRIBE_CONFIGS") on a topic, or on all ("*"); or take that back. */
+struct kafka_acl {
+    const char *user, *topic, *operation;
+    bool deny;
+};
+void kafka_acl_add(const char *bootstrap, struct kafka_acl acl);
+void kafka_acl_remove(const char *bootstrap, struct kafka_acl acl);
 
 /* Partitions that metadata shows, all with a leader; 0: there is no such topic; -1: nobody answers within a second. */
 int kafka_topic_partitions(const char *bootstrap, const char *topic);
+int kafka_brokers(const char *bootstrap); /* that it knows; -1: nobody answers within a second */
+/* Partitions of the topic that node `node` leads; of node -1: those without a leader. -1: nobody answers. */
+int kafka_topic_led_by(const char *bootstrap, const char *topic, int node);
+/* Replicas in sync with the leader of a partition; -1: nobody answers, or there is no such partition. */
+int kafka_topic_in_sync(const char *bootstrap, const char *topic, int partition);
 
 /* The mock cluster: build/<variant>/mock-cluster, whose stdin takes commands, one a line:
  *   topic NAME PARTITIONS | error APIKEY CODE COUNT | rtt MS | down | up | leader TOPIC PARTITION BROKER | topic-error NAME CODE
