@@ -111,6 +111,14 @@ static void tell_session(struct daemon *d, const struct relay_action *n)
         LOG_TEXT("code", ours ? "" : d->code), LOG_NUMBER("rows_in_flight", n->rows));
 }
 
+/* Rows that another relay, or a later read, may bring again although Kafka has them: what a duplicate is put down to. */
+static void tell_over(struct daemon *d, const char *event)
+{
+    struct relay_view v = relay_view(d->relay);
+
+    LOG(d->log, LOG_LEVEL_WARNING, event, LOG_NUMBER("rows_in_flight", v.handed_rows), LOG_NUMBER("rows_unmarked", v.acked_rows));
+}
+
 void daemon_tell_note(struct daemon *d, const struct relay_action *n)
 {
     switch (n->note) {
@@ -118,12 +126,12 @@ void daemon_tell_note(struct daemon *d, const struct relay_action *n)
         LOG(d->log, LOG_LEVEL_INFO, "lease held", LOG_NUMBER("floor", n->from));
         break;
     case RELAY_NOTE_LEASE_LOST:
-        LOG_EVENT(d->log, LOG_LEVEL_WARNING, "lease lost");
+        tell_over(d, "lease lost");
         break;
     case RELAY_NOTE_START_OVER:
         stats_count_start_over(d->stats);
         memset(d->blamed_ids, 0, sizeof d->blamed_ids);
-        LOG_EVENT(d->log, LOG_LEVEL_WARNING, "starting over: the database may have given ids to other events");
+        tell_over(d, "starting over: the database may have given ids to other events");
         break;
     case RELAY_NOTE_FLOOR_RESET:
         LOG_EVENT(d->log, LOG_LEVEL_ERROR, "the sequence stands below the saved floor: everything is read from the beginning");
@@ -179,7 +187,10 @@ void daemon_tell_connected(struct daemon *d)
 void daemon_tell_lost(struct daemon *d, const char *reason)
 {
     if (d->database_up || !d->database_known) {
-        LOG(d->log, LOG_LEVEL_ERROR, d->database_known ? "database lost" : "database not reached", LOG_TEXT("reason", reason));
+        struct relay_view v = relay_view(d->relay);
+
+        LOG(d->log, LOG_LEVEL_ERROR, d->database_known ? "database lost" : "database not reached", LOG_TEXT("reason", reason),
+            LOG_NUMBER("rows_in_flight", v.handed_rows), LOG_NUMBER("rows_unmarked", v.acked_rows));
         d->database_lost_ms = daemon_now(d);
     } else {
         LOG(d->log, LOG_LEVEL_DEBUG, "database still lost", LOG_TEXT("reason", reason));

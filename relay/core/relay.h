@@ -277,6 +277,7 @@ struct relay_view {
     uint64_t oldest_key_ms; /* since when the key that waits longest waits; 0: none does */
     uint64_t window_bytes;
     uint32_t handed_rows;   /* of window_rows, with the producer */
+    uint32_t acked_rows;    /* of window_rows, acknowledged, and not known to be marked */
     int64_t floor, highest; /* everything up to the floor is settled or behind, and saved so; the highest id seen */
     uint64_t oldest_gap_ms; /* since when the oldest gap is open; 0: none */
 };

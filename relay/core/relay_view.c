@@ -26,6 +26,7 @@ struct relay_view relay_view(const struct relay *r)
         .behind_topics = behind_n(relay_behind_of(r)) - behind_lanes,
         .window_bytes = window_bytes(w),
         .handed_rows = window_handed(w),
+        .acked_rows = window_acked(w) + (r->marking ? marks_n(relay_marks_of(r)) : 0),
         .floor = r->floor,
         .highest = gaps_highest(g),
         .oldest_gap_ms = gaps_oldest_ms(g),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/crash/evidence.h"
+#include "tests/lib/attribution.h"
 #include "tests/lib/test.h"
 
 #define ARGUMENTS_MAX 40
@@ -204,6 +205,29 @@ static void judge(const struct line *l, const struct line_expected *expected, st
     CHECK_EQ(v->published, v->committed);
 }
 
+/* Every duplicate has its window; returns the counts in words, lent. */
+static const char *attribute(const struct line *l, const struct oracle_verdict *v, unsigned windows)
+{
+    static char text[100];
+    struct attribution_process processes[LINE_RELAYS_MAX];
+    struct attribution a;
+    char error[400];
+    size_t n = 0;
+
+    for (unsigned i = 0; i < l->relays_n; i++)
+        processes[i] = (struct attribution_process){.log = l->relay[i].output, .ended_ms = l->relay[i].ended_ms};
+    if (!attribution_judge(processes, l->relays_n, v->duplicate, v->duplicates, windows, &a, error, sizeof error))
+        test_fail(__FILE__, __LINE__, "%s", error);
+    for (unsigned i = 0; i < a.findings_n; i++)
+        (void)fprintf(stderr, "    %s\n", a.finding[i]);
+    CHECK_EQ(a.unexplained, 0);
+    text[0] = '\0';
+    for (unsigned i = 1; i < ATTRIBUTION_WINDOWS; i++)
+        if (a.duplicates[i] > 0)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s D%u %lld", n > 0 ? "," : ":", i, (long long)a.duplicates[i]);
+    return text;
+}
+
 void line_end(struct line *l, const struct line_expected *expected)
 {
     struct oracle_verdict v;
@@ -215,9 +239,8 @@ void line_end(struct line *l, const struct line_expected *expected)
     stop_all(l);
     judge(l, expected, &v);
     CHECK(l->faults > 0);
-    if (expected->windows == 0)
-        CHECK_EQ(v.duplicates, 0);
-    evidence_tell(l->faults, "%s: %s; %u faults hit, at least %lld rows unsettled, writers active; %lld events, %lld duplicates", l->name,
-                  l->told, l->faults, (long long)l->unsettled_min, (long long)v.committed, (long long)v.duplicates);
+    evidence_tell(l->faults, "%s: %s; %u faults hit, at least %lld rows unsettled, writers active; %lld events, %lld duplicates%s", l->name,
+                  l->told, l->faults, (long long)l->unsettled_min, (long long)v.committed, (long long)v.duplicates,
+                  attribute(l, &v, expected->windows));
     oracle_forget(&v);
 }

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/lib/test.h"
@@ -95,6 +96,13 @@ struct process process_start(const char *const *argv, const char *const *env, co
     return process_start_with(argv, env, output, (struct process_options){0});
 }
 
+static int64_t real_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 bool process_running(struct process *p)
 {
     if (p->pid <= 0)
@@ -107,6 +115,7 @@ bool process_running(struct process *p)
         return kill(p->pid, 0) == 0;
     p->status = status;
     p->pid = 0;
+    p->ended_ms = real_ms();
     return false;
 }
 

@@ -13,6 +13,7 @@
 struct process {
     pid_t pid;
     int status;       /* of waitpid, once it ended */
+    int64_t ended_ms; /* since 1970: when it was seen to have ended; 0: it was not */
     char output[256]; /* the file that stdout and stderr went to */
 };
 
