@@ -8,13 +8,14 @@
 #include <string.h>
 
 #include "relay/core/digest.h"
+#include "relay/core/holders.h"
 #include "relay/core/relay.h"
 
 enum gaps_phase {
     GAPS_IDLE,    /* no round */
     GAPS_ASKED,   /* a question is on its way for the ranges below round_upto */
-    GAPS_HOLDERS, /* some who held the lock then have not ended */
-    GAPS_READ     /* one more read closes them */
+    GAPS_HOLDERS, /* some who held the lock then have not ended, and will soon */
+    GAPS_READ     /* one more read closes those that nobody holds up any more */
 };
 
 struct gaps {
@@ -28,7 +29,6 @@ struct gaps {
     enum gaps_phase phase;
     int64_t highest;
     int64_t round_upto; /* the round's gaps are those up to here that were open when it began */
-    uint32_t writers_n; /* who must end first */
 };
 
 /* --- layout ------------------------------------------------------------------------------------------------------- */
@@ -58,14 +58,15 @@ static uint64_t *since_of(const struct gaps *g, bool pair)
     return (uint64_t *)column(g, pair ? 5 : 2);
 }
 
-static uint64_t *writers_of(const struct gaps *g)
+/* Who must end first. */
+static struct holders *holders_of(const struct gaps *g)
 {
-    return (uint64_t *)column(g, 6);
+    return (struct holders *)column(g, 6);
 }
 
 size_t gaps_size(uint32_t ranges_max, uint32_t writers_max)
 {
-    return sizeof(struct gaps) + 6 * (size_t)ranges_max * sizeof(int64_t) + (size_t)writers_max * sizeof(uint64_t);
+    return sizeof(struct gaps) + 6 * (size_t)ranges_max * sizeof(int64_t) + holders_size(writers_max);
 }
 
 struct gaps *gaps_init(void *memory, uint32_t ranges_max, uint32_t writers_max, int64_t floor)
@@ -76,13 +77,15 @@ struct gaps *gaps_init(void *memory, uint32_t ranges_max, uint32_t writers_max, 
     memset(memory, 0, gaps_size(ranges_max, writers_max));
     g->ranges_max = ranges_max;
     g->writers_max = writers_max;
+    (void)holders_init(holders_of(g), writers_max);
     gaps_reset(g, floor);
     return g;
 }
 
 void gaps_reset(struct gaps *g, int64_t floor)
 {
-    g->n = g->next_n = g->at = g->writers_n = 0;
+    g->n = g->next_n = g->at = 0;
+    holders_reset(holders_of(g));
     g->reading = g->read_closes = g->asking = false;
     g->phase = GAPS_IDLE;
     g->highest = floor;
@@ -163,29 +166,80 @@ bool gaps_read_see(struct gaps *g, uint64_t now_ms, int64_t id)
     return true;
 }
 
-/* Close the gaps up to `limit`. */
-static void ranges_close(struct gaps *g, int64_t limit)
+/* The first range that ends at or above `id`. */
+static uint32_t range_at(const struct gaps *g, int64_t id)
+{
+    const int64_t *lasts = lasts_of(g, g->current);
+    uint32_t low = 0, high = g->n;
+
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+
+        if (lasts[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Is a gap open above `above`, up to `upto`? */
+static bool open_within(const struct gaps *g, int64_t above, int64_t upto)
+{
+    uint32_t at = range_at(g, above + 1);
+
+    return above < upto && at < g->n && firsts_of(g, g->current)[at] <= upto;
+}
+
+/* Move the ranges from `from` on to `to`. */
+static void ranges_move(struct gaps *g, uint32_t from, uint32_t to)
 {
     int64_t *firsts = firsts_of(g, g->current), *lasts = lasts_of(g, g->current);
     uint64_t *since = since_of(g, g->current);
-    uint32_t closed = 0;
+    size_t n = g->n - from;
 
-    while (closed < g->n && lasts[closed] <= limit)
-        closed++;
-    g->n -= closed;
-    memmove(firsts, firsts + closed, g->n * sizeof *firsts);
-    memmove(lasts, lasts + closed, g->n * sizeof *lasts);
-    memmove(since, since + closed, g->n * sizeof *since);
-    if (g->n > 0 && firsts[0] <= limit)
-        firsts[0] = limit + 1;
+    memmove(firsts + to, firsts + from, n * sizeof *firsts);
+    memmove(lasts + to, lasts + from, n * sizeof *lasts);
+    memmove(since + to, since + from, n * sizeof *since);
+    g->n = to + (uint32_t)n;
 }
 
-static void round_end_if_done(struct gaps *g)
+/* Close the gaps above `above`, up to `upto`. */
+static void ranges_close(struct gaps *g, int64_t above, int64_t upto)
 {
-    if (g->n > 0 && firsts_of(g, g->current)[0] <= g->round_upto)
+    int64_t *firsts = firsts_of(g, g->current), *lasts = lasts_of(g, g->current);
+    uint32_t at = range_at(g, above + 1), end;
+
+    if (above >= upto)
         return;
-    if (g->phase != GAPS_IDLE && !g->asking)
-        g->phase = GAPS_IDLE;
+    if (at < g->n && firsts[at] <= above && lasts[at] > upto) {
+        if (g->n == g->ranges_max)
+            return; /* no room to split it: the next read may go further */
+        ranges_move(g, at, at + 1);
+        lasts[at++] = above;
+    } else if (at < g->n && firsts[at] <= above) {
+        lasts[at++] = above;
+    }
+    for (end = at; end < g->n && lasts[end] <= upto;)
+        end++;
+    ranges_move(g, end, at);
+    if (at < g->n && firsts[at] <= upto)
+        firsts[at] = upto + 1;
+}
+
+/* What does the round wait for next? Gaps that only the quiet hold up wait for the next one: they must not hold up those above them. */
+static void round_go_on(struct gaps *g)
+{
+    int64_t blocked, quiet;
+
+    if (g->phase == GAPS_IDLE || g->asking)
+        return;
+    blocked = holders_block_upto(holders_of(g));
+    quiet = holders_quiet_block_upto(holders_of(g));
+    if (open_within(g, blocked, g->round_upto))
+        g->phase = GAPS_READ;
+    else
+        g->phase = open_within(g, quiet, blocked) ? GAPS_HOLDERS : GAPS_IDLE;
 }
 
 void gaps_read_end(struct gaps *g, int64_t upto)
@@ -199,8 +253,8 @@ void gaps_read_end(struct gaps *g, int64_t upto)
     upto = INT64_MAX;
 #endif
     if (g->read_closes)
-        ranges_close(g, upto < g->round_upto ? upto : g->round_upto);
-    round_end_if_done(g);
+        ranges_close(g, holders_block_upto(holders_of(g)), upto < g->round_upto ? upto : g->round_upto);
+    round_go_on(g);
 }
 
 void gaps_read_fail(struct gaps *g)
@@ -238,23 +292,6 @@ void gaps_writers_begin(struct gaps *g)
     }
 }
 
-/* Keep those of our writers that are among `writers` still. */
-static void writers_intersect(struct gaps *g, const struct relay_writer *writers, uint32_t writers_n)
-{
-    uint64_t *ours = writers_of(g);
-    uint32_t kept = 0;
-
-    for (uint32_t i = 0; i < g->writers_n; i++) {
-        for (uint32_t k = 0; k < writers_n; k++) {
-            if (ours[i] == writers[k].vxid) {
-                ours[kept++] = ours[i];
-                break;
-            }
-        }
-    }
-    g->writers_n = kept;
-}
-
 void gaps_writers_end(struct gaps *g, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n)
 {
     assert(g->asking);
@@ -263,22 +300,17 @@ void gaps_writers_end(struct gaps *g, int64_t last_id, const struct relay_writer
         return;
     }
     g->asking = false;
-    if (g->phase == GAPS_ASKED) {
-        for (uint32_t i = 0; i < writers_n; i++)
-            writers_of(g)[i] = writers[i].vxid;
-        g->writers_n = writers_n;
-    } else if (g->phase == GAPS_HOLDERS) {
-        writers_intersect(g, writers, writers_n);
-    }
-    g->phase = g->writers_n > 0 ? GAPS_HOLDERS : GAPS_READ;
+    holders_see(holders_of(g), last_id, writers, writers_n, g->phase == GAPS_ASKED ? g->round_upto : 0);
 #ifdef MUTANT_HOLDERS_FIRST
     g->round_upto = g->highest; /* covers gaps that were seen after the holders were asked for */
 #endif
+    round_go_on(g);
 #ifdef MUTANT_NO_MORE_READ
-    if (g->phase == GAPS_READ && !g->reading)
-        ranges_close(g, g->round_upto);
+    if (g->phase == GAPS_READ && !g->reading) {
+        ranges_close(g, holders_block_upto(holders_of(g)), g->round_upto);
+        round_go_on(g);
+    }
 #endif
-    round_end_if_done(g);
 }
 
 void gaps_writers_fail(struct gaps *g)
@@ -287,7 +319,7 @@ void gaps_writers_fail(struct gaps *g)
     g->asking = false;
     if (g->phase == GAPS_ASKED)
         g->phase = GAPS_IDLE;
-    round_end_if_done(g);
+    round_go_on(g);
 }
 
 bool gaps_wants_read(const struct gaps *g)
@@ -299,19 +331,8 @@ bool gaps_wants_read(const struct gaps *g)
 
 bool gaps_open_at(const struct gaps *g, int64_t id)
 {
-    const int64_t *lasts = lasts_of(g, g->current);
-    uint32_t low = 0, high = g->n;
-
     assert(!g->reading);
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-
-        if (lasts[middle] < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < g->n && firsts_of(g, g->current)[low] <= id;
+    return open_within(g, id - 1, id);
 }
 
 uint32_t gaps_n(const struct gaps *g)
@@ -349,7 +370,5 @@ uint64_t gaps_digest(const struct gaps *g, uint64_t now_ms)
         digest = digest_add(digest, (uint64_t)lasts_of(g, g->current)[i]);
         digest = digest_add(digest, now_ms - since_of(g, g->current)[i]);
     }
-    for (uint32_t i = 0; g->phase == GAPS_HOLDERS && i < g->writers_n; i++)
-        digest = digest_add(digest, writers_of(g)[i]);
-    return digest;
+    return digest_add(digest, holders_digest(holders_of(g)));
 }

@@ -8,7 +8,7 @@
  *
  *   1. the sequence was read at or above it, in a question that began after the gap showed,
  *   2. then it was asked who holds a write lock on the table,
- *   3. all of those have ended,
+ *   3. all of those have ended that may have drawn an id of it (see holders.h for those who stay and draw none),
  *   4. and one more whole read, begun after that answer arrived, still lacks it; this even where nobody held the lock.
  *
  * All gaps that are open when a question begins go through this together, as one round; younger ones wait for the next round.

@@ -22,7 +22,7 @@ struct model {
     enum fate fate[IDS + 1];
     unsigned writer[IDS + 1]; /* whose vxid is its number + 1 */
     bool seen[IDS + 1];
-    unsigned drawn;
+    unsigned drawn, acts[WRITERS]; /* how often each drew: it is quiet since the last time */
     uint64_t seed;
 };
 
@@ -37,9 +37,10 @@ static void model_write(struct model *m, unsigned steps)
     for (unsigned i = 0; i < steps && m->drawn < IDS; i++) {
         m->fate[++m->drawn] = OPEN;
         m->writer[m->drawn] = dice(m, WRITERS);
+        m->acts[m->writer[m->drawn]]++;
     }
-    if (dice(m, 2) > 0 || m->drawn == IDS) { /* one of them ends, with all its rows */
-        unsigned writer = dice(m, WRITERS);
+    if (dice(m, 2) > 0 || m->drawn == IDS) {                                            /* one of them ends, with all its rows */
+        unsigned writer = dice(m, 4) > 0 ? 1 + dice(m, WRITERS - 1) : dice(m, WRITERS); /* the first one stays longest */
         enum fate fate = dice(m, 3) > 0 ? COMMITTED : ROLLED_BACK;
 
         for (unsigned id = 1; id <= m->drawn; id++)
@@ -76,17 +77,19 @@ static void model_ask(struct model *m, struct gaps *g)
     struct relay_writer writers[WRITERS];
     bool holds[WRITERS] = {false};
     uint32_t n = 0;
+    int64_t last_id = m->drawn;
 
     if (!gaps_wants_writers(g, 0, 0))
         return;
     gaps_writers_begin(g);
+    model_write(m, m->drawn < IDS ? dice(m, 3) : 0);
     for (unsigned id = 1; id <= m->drawn; id++)
         holds[m->writer[id]] |= m->fate[id] == OPEN;
     for (unsigned writer = 0; writer < WRITERS; writer++) {
         if (holds[writer])
-            writers[n++] = (struct relay_writer){.vxid = writer + 1};
+            writers[n++] = (struct relay_writer){.vxid = writer + 1, .quiet_since = writer % 3 < 2 ? m->acts[writer] : 0};
     }
-    gaps_writers_end(g, m->drawn, writers, n);
+    gaps_writers_end(g, last_id, writers, n);
 }
 
 /* Every id that may still show is in a gap; what was seen is in none. */
