@@ -186,6 +186,8 @@ static void choose_mix(struct sim *sim)
     mix->sequence_ahead = sim_chance(sim, 600) ? 1 : 33;
     mix->pump_late = sim_between(sim, 0, 500);
     mix->any_first_sequence = sim_chance(sim, 800);
+    mix->pauses = sim_between(sim, 0, 300);
+    mix->states_seen = sim_chance(sim, 700);
 }
 
 static void choose_limits(struct sim *sim)

@@ -124,6 +124,8 @@ struct writer {
         WRITER_ENDS
     } step;
     uint32_t tx, rows_n, rows_wanted, epoch;
+    uint32_t acts; /* so often it did something; in between its transaction is idle... */
+    bool active;   /* ...unless it waits for a lock */
     uint32_t rows[TX_ROWS_MAX], key, last_key;
     uint64_t xid, waits_since; /* xid 0: none yet */
     bool holds_table, commits, synchronous;
@@ -177,7 +179,8 @@ struct statement {
     struct saved_change changes[TOPICS * RECORDS_MAX];
 
     struct relay_token seen; /* the answer */
-    uint32_t read[READ_MAX], read_n, missed, vxids[WRITERS_MAX], vxids_n;
+    uint32_t read[READ_MAX], read_n, missed, writers_n;
+    struct relay_writer writers[WRITERS_MAX];
     bool settled[READ_MAX], complete, held, granted, floor_reset;
     int64_t whole_upto, last_id, floor, records[TOPICS][RECORDS_MAX];
     uint64_t insert_lsn, flush_lsn;
@@ -268,10 +271,11 @@ struct request {
 
 /* How often things happen in this seed, of 1000. */
 struct mix {
-    uint32_t asynchronous, rolled_back, held_long, early_xid, many_rows, keyless, same_key, apart;
+    uint32_t asynchronous, rolled_back, held_long, early_xid, many_rows, keyless, same_key, apart, pauses;
     uint32_t statement_fails, statement_slow, reply_lost, first_refused, refused, unpublished, open_fails;
     uint32_t think_ms, batch_max, latency_ms, wal_flush_ms, sequence_ahead, pump_late;
     bool any_first_sequence; /* KAFKA-15591 */
+    bool states_seen;        /* may the relay see who is idle in a transaction? */
 };
 
 struct sim {

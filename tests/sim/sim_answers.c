@@ -139,11 +139,8 @@ static void tell_beaten(struct sim *sim, struct process *p, const struct stateme
 
 static void tell_writers(struct sim *sim, struct process *p, const struct statement *s)
 {
-    struct relay_writer writers[WRITERS_MAX];
-    for (uint32_t i = 0; i < s->vxids_n; i++)
-        writers[i] = (struct relay_writer){.vxid = s->vxids[i]};
-    TRACE(sim, "process %d: sequence %lld, %u writers", (int)(p - sim->processes), (long long)s->last_id, s->vxids_n);
-    relay_on_writers(p->relay, sim->now, s->last_id, writers, s->vxids_n, s->complete);
+    TRACE(sim, "process %d: sequence %lld, %u writers", (int)(p - sim->processes), (long long)s->last_id, s->writers_n);
+    relay_on_writers(p->relay, sim->now, s->last_id, s->writers, s->writers_n, s->complete);
 }
 
 static void tell_outcome(struct sim *sim, struct process *p, struct statement *s)

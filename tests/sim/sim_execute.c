@@ -180,12 +180,14 @@ void statement_read_sequence(struct sim *sim, struct statement *s)
 void statement_read_holders(struct sim *sim, struct statement *s)
 {
     for (uint32_t w = 0; w < sim->writers_n; w++) {
-        if (!sim->writers[w].holds_table)
+        const struct writer *writer = &sim->writers[w];
+        bool quiet = sim->mix.states_seen && !writer->active;
+        if (!writer->holds_table)
             continue;
-        if (s->vxids_n == sim->limits.writers_max)
+        if (s->writers_n == sim->limits.writers_max)
             s->complete = false;
         else
-            s->vxids[s->vxids_n++] = sim->writers[w].tx;
+            s->writers[s->writers_n++] = (struct relay_writer){.vxid = writer->tx, .quiet_since = quiet ? writer->acts : 0};
     }
 }
 

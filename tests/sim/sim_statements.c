@@ -35,7 +35,7 @@ struct statement *statement_new(struct sim *sim, struct process *p, enum relay_a
         s->connection = p->connection;
         s->token = p->token;
         s->asked_at = sim->now;
-        s->n = s->read_n = s->missed = s->vxids_n = 0;
+        s->n = s->read_n = s->missed = s->writers_n = 0;
         s->complete = true;
         return s;
     }
@@ -116,7 +116,7 @@ static void on_holders(struct sim *sim, const struct event *event)
 static void read_writers(struct sim *sim, struct statement *s)
 {
     statement_read_sequence(sim, s);
-    sim_at(sim, sim->now + sim_below(sim, 4), on_holders)->a = (uint32_t)(s - sim->statements);
+    sim_at(sim, sim->now + sim_below(sim, sim_chance(sim, 200) ? 60 : 4), on_holders)->a = (uint32_t)(s - sim->statements);
 }
 
 /* The server dies just before it would say how far the WAL is flushed: what the rows wait for is gone with it. */

@@ -88,6 +88,7 @@ static void lock_key(struct sim *sim, struct writer *w)
             w->commits = false;
             finish(sim, w);
         } else {
+            w->active = true;
             step_in(sim, w, sim_between(sim, 1, 4));
         }
         return;
@@ -165,7 +166,8 @@ static void draw(struct sim *sim, struct writer *w)
     bool last = w->rows_n == w->rows_wanted;
     w->key = KEY_NONE;
     w->step = last ? WRITER_ENDS : WRITER_LOCKS_KEY;
-    step_in(sim, w, last ? hold_ms(sim) : sim_below(sim, sim_chance(sim, sim->mix.apart) ? 60 : 4));
+    bool pauses = last || sim_chance(sim, sim->mix.pauses);
+    step_in(sim, w, pauses ? hold_ms(sim) : sim_below(sim, sim_chance(sim, sim->mix.apart) ? 60 : 4));
 }
 
 static void on_step(struct sim *sim, const struct event *event)
@@ -173,6 +175,8 @@ static void on_step(struct sim *sim, const struct event *event)
     struct writer *w = &sim->writers[event->a];
     if (w->epoch != event->b)
         return;
+    w->acts++;
+    w->active = false;
     switch (w->step) {
     case WRITER_IDLE:
         begin(sim, w);
