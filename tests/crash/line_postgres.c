@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tests/crash/line_postgres.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/crash/held.h"
+#include "tests/lib/test.h"
+
+int line_said_times(const struct process *p, const char *words)
+{
+    int n = 0;
+
+    for (const char *at = process_output(p); (at = strstr(at, words)) != NULL; at++)
+        n++;
+    return n;
+}
+
+void line_role(struct line *l, const char *attributes)
+{
+    (void)postgres_query(l->e.db.conninfo, "CREATE ROLE relay LOGIN IN ROLE outbox_relay %s", attributes);
+    (void)snprintf(l->e.database, sizeof l->e.database, "host=%s port=%d user=relay dbname=postgres", l->e.db.socket_folder, l->e.db.port);
+}
+
+void line_terminate(struct line *l)
+{
+    CHECK(e2e_number(&l->e, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'outbox-relay %'") >
+          0);
+}
+
+/* --- asynchronous commits ------------------------------------------------------------------------------------------- */
+
+struct line *line_asynchronous(const char *name)
+{
+    /* A full checkpoint would flush as well. */
+    return line_begin(name, &(struct line_options){.e2e.settings = "synchronous_commit = off\nwal_writer_delay = 10s\n"
+                                                                   "wal_writer_flush_after = 1GB\ncheckpoint_timeout = 1h"});
+}
+
+int64_t line_kill_unflushed(struct line *l)
+{
+    static const char count[] = "SELECT count(*) FROM outbox.event WHERE created_at <= to_timestamp(%lld / 1000.0)";
+    struct held *inside = held_open(l->e.db.conninfo);
+    int64_t unflushed, before, after;
+    long long now_ms;
+
+    line_publishing(l);
+    line_strike(l);
+    WAIT_UNTIL((unflushed = held_number(inside, "SELECT pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn()")) > 5000, 20);
+    now_ms = e2e_real_ms();
+    before = held_number(inside, count, now_ms);
+    postgres_kill(&l->e.db);
+    postgres_restart(&l->e.db);
+    held_close(inside);
+    after = postgres_number(l->e.db.conninfo, count, now_ms);
+    line_hit(l, "kill -9 of the postmaster and its children, asynchronous commits in flight",
+             "%lld bytes of WAL were not flushed, %lld rows were lost", (long long)unflushed, (long long)(before - after));
+    return before - after;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the lines about PostgreSQL have in common. */
+#ifndef TESTS_CRASH_LINE_POSTGRES_H
+#define TESTS_CRASH_LINE_POSTGRES_H
+
+#include <stdint.h>
+
+#include "tests/crash/line.h"
+
+int line_said_times(const struct process *p, const char *words); /* in its log so far */
+
+/* Relays log in as "relay" from now on, a role with the rights of outbox_relay and the `attributes` of CREATE ROLE. */
+void line_role(struct line *l, const char *attributes);
+/* pg_terminate_backend of all connections of relays; fails unless there were some. */
+void line_terminate(struct line *l);
+
+/* A line whose writers commit asynchronously, and where nobody but the relay flushes anything for seconds. */
+struct line *line_asynchronous(const char *name);
+/* Strike, and when commits are there that are not flushed: kill -9 of the server. Start it again; a hit. Returns rows that were lost. */
+int64_t line_kill_unflushed(struct line *l);
+
+#endif
