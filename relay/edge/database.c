@@ -19,6 +19,7 @@ static void free_when_closed(struct database *db)
     if (--db->handles > 0)
         return;
     target_free(db->target);
+    free(db->pooled);
     db->on_freed(db->on_freed_data);
     free(db);
 }
@@ -75,6 +76,7 @@ void database_disconnect(struct database *db)
     }
     db->last = NULL;
     db->sent = false;
+    db->piped = false;
     (void)uv_timer_stop(&db->timer);
 }
 
@@ -98,10 +100,12 @@ void database_lose(struct database *db, const char *format, ...)
     (void)uv_timer_start(&db->timer, on_timer, 0, 0);
 }
 
-static void lose_by_libpq(struct database *db)
+void database_lose_by_libpq(struct database *db)
 {
     const char *message = db->parting[0] ? db->parting : PQerrorMessage(db->pg);
 
+    if (db->piped && PQresultStatus(db->result) == PGRES_FATAL_ERROR)
+        message = PQresultErrorMessage(db->result);
     database_lose(db, "the connection to the database was lost: %s", message[0] ? message : "the server closed it");
 }
 
@@ -124,7 +128,7 @@ static bool statement_prepared(const struct database *db, const struct database_
     return false;
 }
 
-static int send_prepared(struct database *db, const struct database_request *r)
+int database_send_values(struct database *db, const struct database_request *r)
 {
     const char *values[DATABASE_VALUES_MAX];
     int lengths[DATABASE_VALUES_MAX], formats[DATABASE_VALUES_MAX];
@@ -135,16 +139,18 @@ static int send_prepared(struct database *db, const struct database_request *r)
         lengths[i] = (int)r->values[i].bytes_n;
         formats[i] = 1;
     }
+    if (db->pooled)
+        return PQsendQueryParams(db->pg, r->statement->sql, (int)r->values_n, NULL, values, lengths, formats, 1);
     return PQsendQueryPrepared(db->pg, r->statement->name, (int)r->values_n, values, lengths, formats, 1);
 }
 
-/* What libpq could not write yet goes out when the socket takes it; a large mark needs several rounds. */
-static void flush(struct database *db)
+/* A large mark needs several rounds. */
+void database_flush(struct database *db)
 {
     int left = PQflush(db->pg);
 
     if (left < 0)
-        lose_by_libpq(db);
+        database_lose_by_libpq(db);
     else if (!database_watch(db, left > 0 ? UV_READABLE | UV_WRITABLE : UV_READABLE, database_on_ready))
         database_lose(db, "the connection to the database was closed: out of memory or file descriptors");
 }
@@ -156,19 +162,21 @@ static void first_send(struct database *db)
 
     db->sent = true;
     db->warning[0] = 0;
-    db->preparing = r->statement->name && !statement_prepared(db, r->statement);
-    if (db->preparing)
+    db->preparing = r->statement->name && !db->pooled && !statement_prepared(db, r->statement);
+    if (db->pooled && r->statement->name)
+        sent = database_transaction_send(db, r);
+    else if (db->preparing)
         sent = PQsendPrepare(db->pg, r->statement->name, r->statement->sql, 0, NULL);
     else if (r->statement->name)
-        sent = send_prepared(db, r);
+        sent = database_send_values(db, r);
     else
         sent = PQsendQuery(db->pg, r->statement->sql);
     if (!sent) {
-        lose_by_libpq(db);
+        database_lose_by_libpq(db);
         return;
     }
     database_deadline(db, db->deadline_ms);
-    flush(db);
+    database_flush(db);
 }
 
 void database_send(struct database *db, struct database_request *request)
@@ -233,8 +241,7 @@ static void first_complete(struct database *db)
         first_send(db);
 }
 
-/* Of several statements the first error counts, else the last result. */
-static void result_keep(struct database *db, PGresult *result)
+void database_result_keep(struct database *db, PGresult *result)
 {
     ExecStatusType status = PQresultStatus(db->result);
 
@@ -250,8 +257,16 @@ static void results_read(struct database *db)
 {
     while (db->state == DATABASE_READY && db->first && !PQisBusy(db->pg)) {
         PGresult *result = PQgetResult(db->pg);
-        if (result) {
-            result_keep(db, result);
+        if (db->piped) {
+            if (database_transaction_answered(db, result)) {
+                first_complete(db);
+                return;
+            }
+            /* Whatever came, its COMMIT did not. */
+            if (PQstatus(db->pg) == CONNECTION_BAD)
+                break;
+        } else if (result) {
+            database_result_keep(db, result);
         } else if (db->result) {
             first_complete(db);
             return; /* another request, another turn: what it gets is not here yet, or polled again */
@@ -262,7 +277,7 @@ static void results_read(struct database *db)
     if (db->state == DATABASE_READY && !db->first)
         (void)PQisBusy(db->pg); /* lets libpq read a good-bye */
     if (db->state == DATABASE_READY && PQstatus(db->pg) == CONNECTION_BAD)
-        lose_by_libpq(db);
+        database_lose_by_libpq(db);
 }
 
 void database_on_ready(uv_poll_t *poll, int status, int events)
@@ -273,12 +288,12 @@ void database_on_ready(uv_poll_t *poll, int status, int events)
     if (status < 0 || (events & UV_READABLE)) {
         if (!PQconsumeInput(db->pg)) {
             (void)PQisBusy(db->pg);
-            lose_by_libpq(db);
+            database_lose_by_libpq(db);
             return;
         }
     }
     if (events & UV_WRITABLE) {
-        flush(db);
+        database_flush(db);
         if (db->state != DATABASE_READY)
             return;
     }
@@ -325,8 +340,11 @@ struct database *database_new(uv_loop_t *loop, const struct database_settings *s
     db->data = data;
     db->connect_ms = settings->connect_ms;
     db->deadline_ms = settings->deadline_ms;
+    db->pooled = settings->pooled ? strdup(settings->pooled) : NULL;
     db->target = target_new(loop, settings->conninfo, settings->application, database_on_resolved, db);
-    if (!db->target) {
+    if (!db->target || (settings->pooled && !db->pooled)) {
+        target_free(db->target);
+        free(db->pooled);
         free(db);
         return NULL;
     }

@@ -5,8 +5,9 @@
  *
  * Names are resolved by the loop's worker threads and every address is tried in turn, each with a deadline. Requests are answered in the
  * order in which they were sent, one statement at a time; a statement is prepared when it is first used on a connection. Parameters
- * and results are binary. A request whose answer does not come in time closes the connection: whoever stopped answering, the server or
- * the network, would hold up everything behind it. No callback runs before the call that caused it returned.
+ * and results are binary. Behind a transaction pooler nothing is prepared, and each statement comes in a transaction of its own, in one
+ * message. A request whose answer does not come in time closes the connection: whoever stopped answering, the server or the network, would
+ * hold up everything behind it. No callback runs before the call that caused it returned.
  */
 #ifndef RELAY_EDGE_DATABASE_H
 #define RELAY_EDGE_DATABASE_H
@@ -24,6 +25,9 @@ struct database_settings {
     const char *application; /* shown by the server */
     uint32_t connect_ms;     /* for each address: until it counts as not answering */
     uint32_t deadline_ms;    /* for each request, likewise; 0: for ever */
+    /* NULL: a session of its own. Else a transaction pooler lies in between: a statement that has a name comes in a READ COMMITTED
+     * transaction of its own, which begins with this one: a SELECT that sets what the statement needs, until that transaction ends. */
+    const char *pooled;
 };
 
 struct database_callbacks {

@@ -34,6 +34,9 @@ struct database {
     struct database_request *first, *last; /* not answered; the first one runs */
     bool sent;                             /* the first one; what follows waits */
     bool preparing;                        /* its statement */
+    char *pooled;                          /* of the settings */
+    bool piped;                            /* the first one went as a transaction of its own, which is not answered yet... */
+    unsigned answers_n;                    /* ...but for so many of its statements */
     PGresult *result;                      /* of the first one, while more may come */
     const struct database_statement *prepared[DATABASE_STATEMENTS_MAX];
     unsigned prepared_n;
@@ -53,6 +56,22 @@ void database_disconnect(struct database *db);
 bool database_watch(struct database *db, int events, uv_poll_cb on_poll);
 void database_deadline(struct database *db, uint32_t ms); /* 0: none */
 void database_on_ready(uv_poll_t *poll, int status, int events);
+
+/* Let libpq write; what it could not write yet goes out when the socket takes it. */
+void database_flush(struct database *db);
+/* Send the statement of `r` and its values, prepared or not. Returns 0 if libpq could not. */
+int database_send_values(struct database *db, const struct database_request *r);
+/* After libpq failed. */
+void database_lose_by_libpq(struct database *db);
+/* Keep `result`, taken, as that of the first request: of several the first error counts, else the last. */
+void database_result_keep(struct database *db, PGresult *result);
+
+/* --- database_transaction.c --- */
+
+/* Send `r` as a transaction of its own. Returns false if libpq could not. */
+bool database_transaction_send(struct database *db, const struct database_request *r);
+/* Takes one more result of it. Returns true when it is over and the connection is where it was before. */
+bool database_transaction_answered(struct database *db, PGresult *result);
 
 /* --- database_connect.c --- */
 

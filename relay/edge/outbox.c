@@ -100,6 +100,8 @@ static bool parts_new(struct outbox *o, const struct outbox_settings *settings)
            sql_build(&o->sql, &(struct sql_settings){.columns = &outbox_columns_native,
                                                      .table = o->table,
                                                      .mark = settings->mark,
+                                                     .pooled = settings->pooled,
+                                                     .process_key = process_key(o),
                                                      .statement_ms = settings->statement_ms,
                                                      .lease_statement_ms = lease_statement_ms(settings)});
 }

@@ -33,6 +33,7 @@ enum outbox_mark_mode {
 
 struct outbox_settings {
     const char *database; /* conninfo or URI; "": libpq's own defaults */
+    bool pooled;          /* behind a transaction pooler: no statement relies on a session */
     const char *table;    /* "schema.name" of the rows; the relay's own tables lie in the schema "outbox" */
     const char *name;     /* of the relay, written into the lease for people */
     const char *instance; /* of this process, likewise */

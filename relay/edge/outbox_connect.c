@@ -10,6 +10,7 @@
 #include "relay/edge/outbox_state.h"
 
 static const char *const link_names[LINKS] = {"read", "mark", "lease"};
+static const enum sql_name link_setups[LINKS] = {SQL_SETUP, SQL_SETUP_MARK, SQL_SETUP_LEASE};
 
 static void links_close(struct outbox *o)
 {
@@ -131,16 +132,10 @@ static void on_server(void *data, struct database_result *result, const struct d
 
 /* --- the connections ---------------------------------------------------------------------------------------------- */
 
-static void on_setup(void *data, struct database_result *result, const struct database_error *error)
+static void link_ready(struct outbox_connection *c)
 {
-    struct outbox_connection *c = data;
     struct outbox *o = c->outbox;
 
-    database_result_free(result);
-    if (error) {
-        links_lose(o, error->message);
-        return;
-    }
     c->ready = true;
     if (c != &o->links[LINK_READ]) {
         connected_when_all_are(o);
@@ -151,12 +146,28 @@ static void on_setup(void *data, struct database_result *result, const struct da
     probe_send(o, SQL_PROBE_SERVER, on_server);
 }
 
+static void on_setup(void *data, struct database_result *result, const struct database_error *error)
+{
+    struct outbox_connection *c = data;
+    struct outbox *o = c->outbox;
+
+    database_result_free(result);
+    if (error)
+        links_lose(o, error->message);
+    else
+        link_ready(c);
+}
+
 static void on_link_connected(void *data)
 {
     struct outbox_connection *c = data;
     struct outbox *o = c->outbox;
 
-    c->setup.statement = &o->sql.list[c == &o->links[LINK_LEASE] ? SQL_SETUP_LEASE : SQL_SETUP];
+    if (o->settings.pooled) {
+        link_ready(c);
+        return;
+    }
+    c->setup.statement = &o->sql.list[link_setups[c - o->links]];
     c->setup.done = on_setup;
     c->setup.data = c;
     database_send(c->database, &c->setup);
@@ -193,7 +204,8 @@ bool links_new(struct outbox *o)
                                    &(struct database_settings){.conninfo = o->settings.database,
                                                                .application = application,
                                                                .connect_ms = o->settings.connect_ms,
-                                                               .deadline_ms = statement_ms * 2},
+                                                               .deadline_ms = statement_ms * 2,
+                                                               .pooled = o->settings.pooled ? o->sql.list[link_setups[i]].sql : NULL},
                                    &callbacks, c);
         if (!c->database)
             return false;

@@ -94,6 +94,17 @@ static void on_writers(void *data, struct database_result *result, const struct 
     free(writers);
 }
 
+/* By what SQL_WRITERS knows our own marks. */
+static struct database_value ourselves(struct outbox *o)
+{
+    if (o->settings.pooled)
+        return value_int8(o->writers.numbers[0], process_key(o));
+    array_start(&o->backends, ARRAY_INT4, LINKS, 4);
+    for (unsigned i = 0; i < LINKS; i++)
+        array_add_int4(&o->backends, database_backend(o->links[i].database));
+    return value_array(&o->backends);
+}
+
 static void on_sequence(void *data, struct database_result *result, const struct database_error *error)
 {
     struct outbox *o = data;
@@ -104,11 +115,8 @@ static void on_sequence(void *data, struct database_result *result, const struct
     }
     o->last_id = database_result_integer(result, 0, 0);
     database_result_free(result);
-    array_start(&o->backends, ARRAY_INT4, LINKS, 4);
-    for (unsigned i = 0; i < LINKS; i++)
-        array_add_int4(&o->backends, database_backend(o->links[i].database));
     o->writers.request.values[0] = value_text(o->table);
-    o->writers.request.values[1] = value_array(&o->backends);
+    o->writers.request.values[1] = ourselves(o);
     o->writers.request.values_n = 2;
     o->writers.request.done = on_writers;
     operation_send(o, LINK_READ, &o->writers.request, SQL_WRITERS);

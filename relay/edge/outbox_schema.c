@@ -32,7 +32,9 @@ static bool version_below(struct schema_version a, struct schema_version b)
     return a.major < b.major || (a.major == b.major && a.minor < b.minor);
 }
 
-static struct visit *open_visit(const struct outbox_settings *settings, const char *verb, char *error, size_t error_size)
+/* `pooled` as in database_settings. */
+static struct visit *open_visit(const struct outbox_settings *settings, const char *verb, const char *pooled, char *error,
+                                size_t error_size)
 {
     char application[64];
 
@@ -40,7 +42,8 @@ static struct visit *open_visit(const struct outbox_settings *settings, const ch
     return visit_open(&(struct database_settings){.conninfo = settings->database,
                                                   .application = application,
                                                   .connect_ms = settings->connect_ms,
-                                                  .deadline_ms = settings->statement_ms},
+                                                  .deadline_ms = settings->statement_ms,
+                                                  .pooled = pooled},
                       error, error_size);
 }
 
@@ -157,7 +160,7 @@ static bool migrate_locked(struct visit *v, bool dry_run, const struct outbox_re
 bool outbox_migrate(const struct outbox_settings *settings, bool dry_run, const struct outbox_report *report, char *error,
                     size_t error_size)
 {
-    struct visit *v = open_visit(settings, "migrate", error, error_size);
+    struct visit *v = open_visit(settings, "migrate", NULL, error, error_size);
     bool good;
 
     if (!v)
@@ -270,7 +273,7 @@ static void check_all(struct check *c)
 {
     char error[600];
 
-    if (!visit_do(c->visit, c->sql.list[SQL_SETUP].sql, error, sizeof(error))) {
+    if (!c->settings->pooled && !visit_do(c->visit, c->sql.list[SQL_SETUP].sql, error, sizeof(error))) {
         find(c, true, error);
         return;
     }
@@ -286,10 +289,11 @@ bool outbox_check(const struct outbox_settings *settings, const struct outbox_re
     if (!c.table || !sql_build(&c.sql, &(struct sql_settings){.columns = &outbox_columns_native,
                                                               .table = c.table,
                                                               .mark = settings->mark,
+                                                              .pooled = settings->pooled,
                                                               .statement_ms = settings->statement_ms,
                                                               .lease_statement_ms = settings->statement_ms}))
         abort();
-    c.visit = open_visit(settings, "check", c.sentence, sizeof(c.sentence));
+    c.visit = open_visit(settings, "check", settings->pooled ? c.sql.list[SQL_SETUP].sql : NULL, c.sentence, sizeof(c.sentence));
     if (c.visit)
         check_all(&c);
     else
@@ -314,7 +318,7 @@ bool outbox_count(const struct outbox_settings *settings, int64_t *ret_rows, cha
         (void)snprintf(error, error_size, "out of memory");
         goto out;
     }
-    v = open_visit(settings, "run", error, error_size);
+    v = open_visit(settings, "run", NULL, error, error_size);
     result = v ? visit_ask(v, sql, error, error_size) : NULL;
     if (result)
         *ret_rows = strtoll(database_result_value(result, 0, 0, &n), NULL, 10);

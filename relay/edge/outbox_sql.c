@@ -85,24 +85,86 @@ void sql_reset(struct outbox_sql *sql)
     memset(sql, 0, sizeof(*sql));
 }
 
-/* The session form of what every statement relies on; behind a pooler, where a SET would reach other clients, the planner's settings
- * belong to the role (ALTER ROLE ... SET) and each statement would come in a transaction that names its isolation level:
- *  - READ COMMITTED: in a stricter level all statements of a function share a snapshot; a default of the role must not matter.
+/* What every statement relies on, besides READ COMMITTED (in a stricter level all statements of a function share a snapshot):
  *  - the planner: whatever it believes to know of a queue's table, the plan that costs only what it returns is the one over the
  *    primary key, and it must not change in the middle of the night.
- *  - row_security off: rows that a policy hides would look like ids that nobody used; rather an error. */
-static bool build_setup(struct outbox_sql *sql, enum sql_name which, uint32_t statement_ms)
+ *  - row_security off: rows that a policy hides would look like ids that nobody used; rather an error.
+ * A default of the role must not matter, nor what another client of a pooler left behind. */
+static const char *const relied_on[][2] = {
+    {"search_path", "pg_catalog"},
+    {"row_security", "off"},
+    {"client_min_messages", "warning"},
+    {"lock_timeout", "0"},
+    {"idle_in_transaction_session_timeout", "0"},
+    {"enable_seqscan", "off"},
+    {"enable_bitmapscan", "off"},
+    {"enable_sort", "off"},
+    {"enable_hashjoin", "off"},
+    {"enable_mergejoin", "off"},
+    {"enable_memoize", "off"},
+    {"enable_material", "off"},
+    {"max_parallel_workers_per_gather", "0"},
+    {"jit", "off"},
+    {"plan_cache_mode", "force_generic_plan"},
+};
+#define RELIED_ON (sizeof(relied_on) / sizeof(relied_on[0]))
+#define SETTING   "pg_catalog.set_config('%s', '%s', %s), "
+
+/* "SELECT set_config(...), ..., set_config(statement_timeout)", for the session or for one transaction. malloc'ed. */
+static char *settings_text(uint32_t statement_ms, bool for_transaction)
 {
-    return set(sql, which, NULL,
-               "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE, NOT DEFERRABLE;"
-               "SET search_path = pg_catalog; SET row_security = off; SET client_min_messages = warning;"
-               "SET statement_timeout = %u; SET lock_timeout = 0; SET idle_in_transaction_session_timeout = 0;"
-               "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET enable_hashjoin = off;"
-               "SET enable_mergejoin = off; SET enable_memoize = off; SET enable_material = off; SET max_parallel_workers_per_gather = 0;"
-               "SET jit = off; SET plan_cache_mode = force_generic_plan;"
-               /* Whichever this server knows: an idle relay is no session that somebody forgot. */
-               "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')",
-               statement_ms);
+    static const size_t longest = sizeof(SETTING) + 60;
+    const char *local = for_transaction ? "true" : "false";
+    char *text = malloc((RELIED_ON + 1) * longest), *at = text;
+
+    if (!text)
+        return NULL;
+    at = stpcpy(at, "SELECT ");
+    for (size_t i = 0; i < RELIED_ON; i++)
+        at += snprintf(at, longest, SETTING, relied_on[i][0], relied_on[i][1], local);
+    (void)snprintf(at, longest, "pg_catalog.set_config('statement_timeout', '%u', %s)", statement_ms, local);
+    return text;
+}
+
+/* Once for a session, in several statements. */
+static bool build_session(struct outbox_sql *sql, enum sql_name which, uint32_t statement_ms)
+{
+    char *text = settings_text(statement_ms, false);
+    bool built =
+        text && set(sql, which, NULL,
+                    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE, NOT DEFERRABLE; %s;"
+                    /* Whichever this server knows: an idle relay is no session that somebody forgot. */
+                    "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout')",
+                    text);
+
+    free(text);
+    return built;
+}
+
+/* For one transaction. Behind a pooler nobody knows the process of the server that marks; so the transaction of a mark holds a lock, which
+ * ends with it and which nobody else asks for. */
+static bool build_transaction(struct outbox_sql *sql, enum sql_name which, uint32_t statement_ms, const char *also)
+{
+    char *text = settings_text(statement_ms, true);
+    bool built = text && set(sql, which, NULL,
+                             "%s, CASE WHEN pg_catalog.current_setting('transaction_timeout', true) IS NOT NULL"
+                             " THEN pg_catalog.set_config('transaction_timeout', '0', true) END%s",
+                             text, also);
+
+    free(text);
+    return built;
+}
+
+static bool build_setups(struct outbox_sql *sql, const struct sql_settings *s)
+{
+    char lock[100];
+
+    (void)snprintf(lock, sizeof(lock), ", pg_catalog.pg_try_advisory_xact_lock_shared('%lld'::int8)", (long long)s->process_key);
+    if (s->pooled)
+        return build_transaction(sql, SQL_SETUP, s->statement_ms, "") && build_transaction(sql, SQL_SETUP_MARK, s->statement_ms, lock) &&
+               build_transaction(sql, SQL_SETUP_LEASE, s->lease_statement_ms, "");
+    return build_session(sql, SQL_SETUP, s->statement_ms) && build_session(sql, SQL_SETUP_MARK, s->statement_ms) &&
+           build_session(sql, SQL_SETUP_LEASE, s->lease_statement_ms);
 }
 
 static bool build_probes(struct outbox_sql *sql)
@@ -245,18 +307,27 @@ static bool build_catch_up(struct outbox_sql *sql, const struct sql_settings *s)
     return built;
 }
 
+/* Our own marks lock the table as writers do. */
+#define WRITER_OF_NO_BACKEND_OF_OURS "(l.pid IS NULL OR l.pid <> ALL ($2::int4[]))"
+#define WRITER_WITHOUT_OUR_LOCK                                                                                    \
+    "l.virtualtransaction <> ALL (ARRAY(SELECT m.virtualtransaction FROM pg_locks m WHERE m.locktype = 'advisory'" \
+    " AND m.objsubid = 1 AND m.classid::int8 << 32 | m.objid::int8 = $2::int8))"
+
 /* The second of two statements, the sequence being the first: in one, PostgreSQL reads the locks before the sequence. A writer holds the
  * lock from before its id is drawn until it ends. Its virtual transaction is two numbers; a prepared one has no process, and after a
  * restart -1 for the first. */
-static bool build_writers(struct outbox_sql *sql)
+static bool build_writers(struct outbox_sql *sql, bool pooled)
 {
+    const char *not_ours = pooled ? WRITER_WITHOUT_OUR_LOCK : WRITER_OF_NO_BACKEND_OF_OURS;
+
     return set(sql, SQL_SEQUENCE, "sequence", "SELECT coalesce(pg_sequence_last_value($1::text::regclass), 0)") &&
            set(sql, SQL_WRITERS, "writers",
                "SELECT DISTINCT split_part(l.virtualtransaction, '/', 1)::int8 << 32 | split_part(l.virtualtransaction, '/', 2)::int8"
                " FROM pg_locks l WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted"
                " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
                " AND (l.relation = $1::text::regclass OR l.relation IN (SELECT relid FROM pg_partition_tree($1::text::regclass)))"
-               " AND (l.pid IS NULL OR l.pid <> ALL ($2::int4[]))");
+               " AND %s",
+               not_ours);
 }
 
 /* By pair: an id alone may have been given to another event. The commit does not wait for the disk, for this statement only (a SET would
@@ -297,7 +368,7 @@ static bool build_state(struct outbox_sql *sql)
 bool sql_build(struct outbox_sql *sql, const struct sql_settings *settings)
 {
     memset(sql, 0, sizeof(*sql));
-    return build_setup(sql, SQL_SETUP, settings->statement_ms) && build_setup(sql, SQL_SETUP_LEASE, settings->lease_statement_ms) &&
-           build_probes(sql) && build_lease(sql) && build_fetch(sql, settings, false) && build_fetch(sql, settings, true) &&
-           build_catch_up(sql, settings) && build_writers(sql) && build_mark(sql, settings) && build_flush(sql) && build_state(sql);
+    return build_setups(sql, settings) && build_probes(sql) && build_lease(sql) && build_fetch(sql, settings, false) &&
+           build_fetch(sql, settings, true) && build_catch_up(sql, settings) && build_writers(sql, settings->pooled) &&
+           build_mark(sql, settings) && build_flush(sql) && build_state(sql);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Every statement that the running relay sends, written from a column map. Each is complete in itself (its own fence, its own commit
- * level), so that a second form of them can go through a transaction pooler. */
+ * level). What else it relies on is set once for a session; or, in the pooled form, by a SELECT before it in a transaction of its own. */
 #ifndef RELAY_EDGE_OUTBOX_SQL_H
 #define RELAY_EDGE_OUTBOX_SQL_H
 
@@ -21,7 +21,8 @@ struct outbox_columns {
 extern const struct outbox_columns outbox_columns_native;
 
 enum sql_name {
-    SQL_SETUP,         /* a session's settings; not prepared */
+    SQL_SETUP,         /* a session's settings, not prepared; in the pooled form database_settings.pooled */
+    SQL_SETUP_MARK,    /* the same for marks: in the pooled form it shows whose the transaction is */
     SQL_SETUP_LEASE,   /* the same, with a shorter time for statements */
     SQL_PROBE_SERVER,  /* table; may be asked whatever the schema is */
     SQL_PROBE_VERSION, /* */
@@ -34,7 +35,7 @@ enum sql_name {
     SQL_FETCH_SETTLED, /* as SQL_FETCH, settled_upto */
     SQL_CATCH_UP,      /* from, upto, topic, rows, bytes, row bytes */
     SQL_SEQUENCE,      /* sequence */
-    SQL_WRITERS,       /* table, our own backends */
+    SQL_WRITERS,       /* table, our own backends (pooled: process_key) */
     SQL_MARK,          /* ids, event_ids */
     SQL_SAVE,          /* token, floor, names, partitions, key_hashes, first_ids, attempts, helds */
     SQL_FLUSH,         /* */
@@ -70,6 +71,8 @@ struct sql_settings {
     const struct outbox_columns *columns;
     const char *table; /* of sql_table */
     enum outbox_mark_mode mark;
+    bool pooled;
+    int64_t process_key; /* pooled: random; the transactions of marks hold this advisory lock */
     uint32_t statement_ms, lease_statement_ms;
 };
 

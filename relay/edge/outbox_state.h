@@ -3,6 +3,8 @@
 #ifndef RELAY_EDGE_OUTBOX_STATE_H
 #define RELAY_EDGE_OUTBOX_STATE_H
 
+#include <string.h>
+
 #include "relay/edge/database.h"
 #include "relay/edge/outbox.h"
 #include "relay/edge/outbox_array.h"
@@ -94,6 +96,14 @@ void links_lose(struct outbox *o, const char *reason);
 static inline uint32_t lease_statement_ms(const struct outbox_settings *s)
 {
     return s->lease_ttl_ms / 3 < s->statement_ms ? s->lease_ttl_ms / 3 : s->statement_ms;
+}
+
+/* Of the advisory lock that the transactions of our marks hold behind a pooler. */
+static inline int64_t process_key(const struct outbox *o)
+{
+    int64_t key;
+    memcpy(&key, o->process.bytes, sizeof(key));
+    return key;
 }
 
 /* Send `which` with the values that are already in `request`. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/edge/outbox_box.h"
 
+#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,75 @@ struct outbox_settings box_settings(const char *conninfo)
                                     .statement_ms = 5000};
 }
 
+/* --- behind a pooler ---------------------------------------------------------------------------------------------- */
+
+#define POOLERS 8
+
+static struct {
+    bool wanted;
+    struct pgbouncer bouncers[POOLERS];
+    int ports[POOLERS]; /* of their servers */
+    unsigned n;
+} pool;
+
+void box_pool(void)
+{
+    pool.wanted = true;
+}
+
+struct pgbouncer *box_pooler(void)
+{
+    return pool.n > 0 ? &pool.bouncers[pool.n - 1] : NULL;
+}
+
+static const struct pgbouncer *pooler_of(const char *host, int port)
+{
+    struct postgres p = {.port = port};
+
+    for (unsigned i = 0; i < pool.n; i++)
+        if (pool.ports[i] == port)
+            return &pool.bouncers[i];
+    CHECK(pool.n < POOLERS);
+    snprintf(p.socket_folder, sizeof p.socket_folder, "%s", host);
+    pool.ports[pool.n] = port;
+    pool.bouncers[pool.n] = pgbouncer_start(&p, NULL);
+    return &pool.bouncers[pool.n++];
+}
+
+static const char *option(const PQconninfoOption *options, const char *name)
+{
+    for (; options->keyword != NULL; options++)
+        if (strcmp(options->keyword, name) == 0)
+            return options->val != NULL ? options->val : "";
+    return "";
+}
+
+/* The conninfo of the same database through a pooler; lent until the next call. */
+static const char *pooled(const char *conninfo)
+{
+    static char text[400];
+    PQconninfoOption *options = PQconninfoParse(conninfo, NULL);
+    CHECK(options != NULL);
+    const struct pgbouncer *b = pooler_of(option(options, "host"), atoi(option(options, "port")));
+    snprintf(text, sizeof text, "host=%s port=%d user=%s dbname=%s", b->folder, b->port, option(options, "user"),
+             option(options, "dbname"));
+    PQconninfoFree(options);
+    return text;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+static struct outbox *outbox_made(struct box *b, const struct outbox_settings *settings, const struct outbox_callbacks *callbacks)
+{
+    struct outbox_settings changed = *settings;
+
+    if (pool.wanted) {
+        changed.pooled = true;
+        changed.database = pooled(settings->database);
+    }
+    return outbox_new(&b->loop, &changed, callbacks, b);
+}
+
 struct box *box_new_with(const struct outbox_settings *settings)
 {
     static const struct outbox_callbacks callbacks = {.on_connected = on_connected,
@@ -177,7 +247,7 @@ struct box *box_new_with(const struct outbox_settings *settings)
 
     CHECK(b != NULL);
     CHECK_EQ(uv_loop_init(&b->loop), 0);
-    b->outbox = outbox_new(&b->loop, settings, &callbacks, b);
+    b->outbox = outbox_made(b, settings, &callbacks);
     CHECK(b->outbox != NULL);
     return b;
 }

@@ -38,6 +38,26 @@ struct box {
     uint32_t writers_count;
 };
 
+/* A test of both forms of the statements: NAME with sessions, and NAME_pooled, whose boxes reach every server through a PgBouncer in
+ * transaction mode, which box_new starts. What a test itself asks goes to the server. */
+#define BOX_TEST_WITHIN(test_name, seconds)  \
+    static void box_test_##test_name(void);  \
+    TEST_WITHIN(test_name, seconds)          \
+    {                                        \
+        box_test_##test_name();              \
+    }                                        \
+    TEST_WITHIN(test_name##_pooled, seconds) \
+    {                                        \
+        box_pool();                          \
+        box_test_##test_name();              \
+    }                                        \
+    static void box_test_##test_name(void)
+
+/* From now on boxes are pooled. */
+void box_pool(void);
+/* The pooler that was started last; NULL: none. */
+struct pgbouncer *box_pooler(void);
+
 /* One turn of the loop, then `condition`. */
 #define BOX_UNTIL(box, condition, seconds) WAIT_UNTIL((box_turn(box), (condition)), seconds)
 void box_turn(struct box *b);

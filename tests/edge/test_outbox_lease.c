@@ -21,7 +21,7 @@ static struct box *box_named(const struct postgres *p, const char *instance)
     return b;
 }
 
-TEST_WITHIN(outbox_lease_belongs_to_one, 60)
+BOX_TEST_WITHIN(outbox_lease_belongs_to_one, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *a = box_named(&p, "a:1"), *b = box_named(&p, "b:2");
@@ -51,7 +51,7 @@ TEST_WITHIN(outbox_lease_belongs_to_one, 60)
 }
 
 /* A relay that lost its connections, or the answer to its question, need not wait for itself. */
-TEST_WITHIN(outbox_lease_does_not_wait_for_its_own_process, 60)
+BOX_TEST_WITHIN(outbox_lease_does_not_wait_for_its_own_process, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *a = box_named(&p, "a:1");
@@ -69,7 +69,7 @@ TEST_WITHIN(outbox_lease_does_not_wait_for_its_own_process, 60)
 }
 
 /* Design review 24: of many who ask at once one is granted, and the token that everybody reads is the winner's. */
-TEST_WITHIN(outbox_lease_is_granted_to_one_of_many_at_once, 60)
+BOX_TEST_WITHIN(outbox_lease_is_granted_to_one_of_many_at_once, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *boxes[4];
@@ -101,7 +101,7 @@ TEST_WITHIN(outbox_lease_is_granted_to_one_of_many_at_once, 60)
 }
 
 /* Relays that wait do not hold up the holder: a refusal takes no lock. */
-TEST_WITHIN(outbox_lease_is_refused_without_a_lock, 60)
+BOX_TEST_WITHIN(outbox_lease_is_refused_without_a_lock, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *a = box_named(&p, "a:1"), *b = box_named(&p, "b:2");
@@ -121,7 +121,7 @@ TEST_WITHIN(outbox_lease_is_refused_without_a_lock, 60)
 }
 
 /* Design review 4: a crash of the server empties incarnation, whatever else survives; an orderly restart does not. */
-TEST_WITHIN(outbox_token_is_gone_after_a_crash, 60)
+BOX_TEST_WITHIN(outbox_token_is_gone_after_a_crash, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_named(&p, "a:1");
@@ -160,7 +160,7 @@ TEST_WITHIN(outbox_token_is_gone_after_a_crash, 60)
 }
 
 /* Design review 25: the beat tells where the sequence stands. */
-TEST_WITHIN(outbox_beat_brings_the_sequence, 60)
+BOX_TEST_WITHIN(outbox_beat_brings_the_sequence, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_named(&p, "a:1");
@@ -178,7 +178,7 @@ TEST_WITHIN(outbox_beat_brings_the_sequence, 60)
 }
 
 /* Design review 36: TRUNCATE empties it all in the same transaction. */
-TEST_WITHIN(outbox_truncate_starts_over, 60)
+BOX_TEST_WITHIN(outbox_truncate_starts_over, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_named(&p, "a:1");
@@ -204,7 +204,7 @@ TEST_WITHIN(outbox_truncate_starts_over, 60)
 }
 
 /* A save that runs at the same time is either undone by the TRUNCATE or refused because of it. */
-TEST_WITHIN(outbox_truncate_beside_a_save, 60)
+BOX_TEST_WITHIN(outbox_truncate_beside_a_save, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_named(&p, "a:1");
@@ -234,7 +234,7 @@ TEST_WITHIN(outbox_truncate_beside_a_save, 60)
 }
 
 /* 2.3 start over: below the saved floor, everything is read from the beginning. */
-TEST_WITHIN(outbox_floor_is_reset_below_a_restarted_sequence, 60)
+BOX_TEST_WITHIN(outbox_floor_is_reset_below_a_restarted_sequence, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_named(&p, "a:1");
@@ -262,7 +262,7 @@ TEST_WITHIN(outbox_floor_is_reset_below_a_restarted_sequence, 60)
 }
 
 /* Topics that are behind have numbers from the grant on. */
-TEST_WITHIN(outbox_grant_names_the_topics_behind, 60)
+BOX_TEST_WITHIN(outbox_grant_names_the_topics_behind, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b;
@@ -284,7 +284,7 @@ TEST_WITHIN(outbox_grant_names_the_topics_behind, 60)
 
 /* In a stricter level the grant would read what was saved before it: the role's default does not matter, and the functions insist. */
 /* A relay that has nothing to mark is silent on that connection for as long as nothing comes. */
-TEST_WITHIN(outbox_outlives_an_idle_session_timeout, 60)
+BOX_TEST_WITHIN(outbox_outlives_an_idle_session_timeout, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b;
@@ -300,7 +300,7 @@ TEST_WITHIN(outbox_outlives_an_idle_session_timeout, 60)
     box_free(b);
 }
 
-TEST_WITHIN(outbox_sets_its_own_isolation, 60)
+BOX_TEST_WITHIN(outbox_sets_its_own_isolation, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b;

@@ -21,7 +21,7 @@ static void kill_some(const struct postgres *p, const char *which)
 }
 
 /* One is lost, all are closed, and it is told once; rows that are held stay. */
-TEST_WITHIN(outbox_loses_all_connections_together, 60)
+BOX_TEST_WITHIN(outbox_loses_all_connections_together, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_new(p.conninfo);
@@ -50,7 +50,7 @@ TEST_WITHIN(outbox_loses_all_connections_together, 60)
 }
 
 /* Everything is outstanding when it happens: each is answered before, or never; and what was outstanding may be sent again at once. */
-TEST_WITHIN(outbox_survives_being_terminated_at_any_time, 120)
+BOX_TEST_WITHIN(outbox_survives_being_terminated_at_any_time, 120)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_new(p.conninfo);
@@ -102,7 +102,7 @@ TEST_WITHIN(outbox_survives_being_terminated_at_any_time, 120)
 }
 
 /* The table was replaced, or a statement's result has other columns now: the next start says so, or works. */
-TEST_WITHIN(outbox_connects_anew_when_the_table_changed, 60)
+BOX_TEST_WITHIN(outbox_connects_anew_when_the_table_changed, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_new(p.conninfo);
@@ -125,7 +125,7 @@ TEST_WITHIN(outbox_connects_anew_when_the_table_changed, 60)
 }
 
 /* A server that takes no more connections is an outage like another. */
-TEST_WITHIN(outbox_tells_why_it_cannot_connect, 60)
+BOX_TEST_WITHIN(outbox_tells_why_it_cannot_connect, 60)
 {
     struct postgres p = box_postgres("max_connections = 5\nsuperuser_reserved_connections = 3");
     struct outbox_settings settings = box_settings(p.conninfo);
@@ -144,7 +144,7 @@ TEST_WITHIN(outbox_tells_why_it_cannot_connect, 60)
 }
 
 /* Freed at any time. */
-TEST_WITHIN(outbox_is_freed_at_any_time, 60)
+BOX_TEST_WITHIN(outbox_is_freed_at_any_time, 60)
 {
     struct postgres p = box_postgres(NULL);
 

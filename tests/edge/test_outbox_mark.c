@@ -28,7 +28,7 @@ static int64_t unsent(const struct postgres *p)
 }
 
 /* Design review 5: an id alone names nothing. */
-TEST_WITHIN(outbox_marks_by_pair, 60)
+BOX_TEST_WITHIN(outbox_marks_by_pair, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
@@ -45,7 +45,7 @@ TEST_WITHIN(outbox_marks_by_pair, 60)
     box_free(b);
 }
 
-TEST_WITHIN(outbox_marks_by_deleting, 60)
+BOX_TEST_WITHIN(outbox_marks_by_deleting, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p, OUTBOX_MARK_DELETE);
@@ -60,7 +60,7 @@ TEST_WITHIN(outbox_marks_by_deleting, 60)
 }
 
 /* A mark of the largest size is 640 KB: more than a socket takes at once. */
-TEST_WITHIN(outbox_marks_many_at_once, 60)
+BOX_TEST_WITHIN(outbox_marks_many_at_once, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
@@ -75,7 +75,7 @@ TEST_WITHIN(outbox_marks_many_at_once, 60)
 
 /* Marks do not wait for the disk nor for a standby; saves wait for the disk only (design review 26): nothing here hangs. Design review
  * 12: neither leaves its level behind. */
-TEST_WITHIN(outbox_never_waits_for_a_missing_standby, 60)
+BOX_TEST_WITHIN(outbox_never_waits_for_a_missing_standby, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b;
@@ -100,7 +100,7 @@ TEST_WITHIN(outbox_never_waits_for_a_missing_standby, 60)
 }
 
 /* Floor and records together, changed ones only. */
-TEST_WITHIN(outbox_saves_floor_and_behind, 60)
+BOX_TEST_WITHIN(outbox_saves_floor_and_behind, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
@@ -138,7 +138,7 @@ TEST_WITHIN(outbox_saves_floor_and_behind, 60)
 }
 
 /* Design review 33: the lease row survives a crash; the row of incarnation does not. */
-TEST_WITHIN(outbox_save_is_fenced_by_incarnation, 60)
+BOX_TEST_WITHIN(outbox_save_is_fenced_by_incarnation, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
@@ -154,7 +154,7 @@ TEST_WITHIN(outbox_save_is_fenced_by_incarnation, 60)
 }
 
 /* Design review 34: a save that waits for a grant is refused; one that came first is read by it. */
-TEST_WITHIN(outbox_save_is_fenced_by_the_lease_row, 60)
+BOX_TEST_WITHIN(outbox_save_is_fenced_by_the_lease_row, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT), *other;
@@ -178,7 +178,7 @@ TEST_WITHIN(outbox_save_is_fenced_by_the_lease_row, 60)
 }
 
 /* Each fence is one by itself; and a save that meets a grant which is not committed yet waits for it, and is refused. */
-TEST_WITHIN(outbox_save_waits_for_a_grant, 60)
+BOX_TEST_WITHIN(outbox_save_waits_for_a_grant, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
@@ -206,7 +206,7 @@ TEST_WITHIN(outbox_save_waits_for_a_grant, 60)
 }
 
 /* Design review 12 and 23: what a plain flush read may not cover, a forced one does. */
-TEST_WITHIN(outbox_forced_flush_covers_asynchronous_commits, 60)
+BOX_TEST_WITHIN(outbox_forced_flush_covers_asynchronous_commits, 60)
 {
     struct postgres p = box_postgres("wal_writer_delay = 10s\nwal_writer_flush_after = 0\nfull_page_writes = off");
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
@@ -244,14 +244,14 @@ static void check_asynchronous(enum outbox_mark_mode mode)
     box_free(b);
 }
 
-TEST_WITHIN(outbox_marks_do_not_wait_for_the_disk, 60)
+BOX_TEST_WITHIN(outbox_marks_do_not_wait_for_the_disk, 60)
 {
     check_asynchronous(OUTBOX_MARK_SENT_AT);
     check_asynchronous(OUTBOX_MARK_DELETE);
 }
 
 /* The first count stays. */
-TEST_WITHIN(outbox_pins_once, 60)
+BOX_TEST_WITHIN(outbox_pins_once, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
@@ -275,7 +275,7 @@ TEST_WITHIN(outbox_pins_once, 60)
 }
 
 /* A mark that waits for a lock fails at its time; the connection lives, and the lease is kept meanwhile (design review 20). */
-TEST_WITHIN(outbox_mark_behind_a_lock_fails_alone, 60)
+BOX_TEST_WITHIN(outbox_mark_behind_a_lock_fails_alone, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct outbox_settings settings = box_settings(p.conninfo);

@@ -22,7 +22,7 @@ static struct box *box_ready(const struct postgres *p)
 }
 
 /* Every column arrives as it was written. */
-TEST_WITHIN(outbox_fetch_brings_rows_whole, 60)
+BOX_TEST_WITHIN(outbox_fetch_brings_rows_whole, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -74,7 +74,7 @@ TEST_WITHIN(outbox_fetch_brings_rows_whole, 60)
 }
 
 /* Nothing to read is an answer too: the token and the log positions come with it. */
-TEST_WITHIN(outbox_fetch_of_nothing_brings_the_token, 60)
+BOX_TEST_WITHIN(outbox_fetch_of_nothing_brings_the_token, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -90,7 +90,7 @@ TEST_WITHIN(outbox_fetch_of_nothing_brings_the_token, 60)
 }
 
 /* Design review 3: gaps first, whole up to the last row that came. */
-TEST_WITHIN(outbox_fetch_reads_gaps_before_the_tail, 60)
+BOX_TEST_WITHIN(outbox_fetch_reads_gaps_before_the_tail, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -122,7 +122,7 @@ TEST_WITHIN(outbox_fetch_reads_gaps_before_the_tail, 60)
 }
 
 /* The row that reaches the limit still comes, nothing after it, and the answer says so. */
-TEST_WITHIN(outbox_fetch_is_cut_by_bytes, 60)
+BOX_TEST_WITHIN(outbox_fetch_is_cut_by_bytes, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -142,7 +142,7 @@ TEST_WITHIN(outbox_fetch_is_cut_by_bytes, 60)
 }
 
 /* Small rows are read without a running sum; a row above its share of the bytes ends that read, and comes with the next, whole. */
-TEST_WITHIN(outbox_fetch_ends_before_a_large_row_and_brings_it_next, 60)
+BOX_TEST_WITHIN(outbox_fetch_ends_before_a_large_row_and_brings_it_next, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -166,7 +166,7 @@ TEST_WITHIN(outbox_fetch_ends_before_a_large_row_and_brings_it_next, 60)
 }
 
 /* A row that is larger than any record may be comes without its payload, and does not use up the bytes of a fetch. */
-TEST_WITHIN(outbox_fetch_leaves_out_huge_payloads, 60)
+BOX_TEST_WITHIN(outbox_fetch_leaves_out_huge_payloads, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct outbox_settings settings = box_settings(p.conninfo);
@@ -197,7 +197,7 @@ TEST_WITHIN(outbox_fetch_leaves_out_huge_payloads, 60)
 }
 
 /* After a start, settled rows come too, but only their ids. */
-TEST_WITHIN(outbox_fetch_brings_settled_ids_after_a_start, 60)
+BOX_TEST_WITHIN(outbox_fetch_brings_settled_ids_after_a_start, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -225,7 +225,7 @@ TEST_WITHIN(outbox_fetch_brings_settled_ids_after_a_start, 60)
 }
 
 /* A catch-up is the same for one topic and no gaps. */
-TEST_WITHIN(outbox_catch_up_reads_one_topic, 60)
+BOX_TEST_WITHIN(outbox_catch_up_reads_one_topic, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -249,7 +249,7 @@ TEST_WITHIN(outbox_catch_up_reads_one_topic, 60)
 }
 
 /* When topic numbers run short the read ends before the row that would need one. */
-TEST_WITHIN(outbox_fetch_is_cut_where_topics_run_short, 60)
+BOX_TEST_WITHIN(outbox_fetch_is_cut_where_topics_run_short, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct outbox_settings settings = box_settings(p.conninfo);
@@ -272,7 +272,7 @@ TEST_WITHIN(outbox_fetch_is_cut_where_topics_run_short, 60)
 }
 
 /* Rows that a table without our checks may hold. */
-TEST_WITHIN(outbox_fetch_survives_garbage, 60)
+BOX_TEST_WITHIN(outbox_fetch_survives_garbage, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b;
@@ -302,7 +302,7 @@ TEST_WITHIN(outbox_fetch_survives_garbage, 60)
 }
 
 /* One row that stays does not keep its whole result: rows that nobody looked at move out together. */
-TEST_WITHIN(outbox_gives_back_the_bytes_of_dropped_rows, 60)
+BOX_TEST_WITHIN(outbox_gives_back_the_bytes_of_dropped_rows, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -336,7 +336,7 @@ TEST_WITHIN(outbox_gives_back_the_bytes_of_dropped_rows, 60)
 }
 
 /* Design review, speed: O(limit), whatever the backlog is and whatever the planner believes of the table. */
-TEST_WITHIN(outbox_fetch_costs_what_it_brings, 120)
+BOX_TEST_WITHIN(outbox_fetch_costs_what_it_brings, 120)
 {
     struct postgres p = box_postgres("autovacuum = off");
     struct box *b = box_ready(&p);

@@ -35,7 +35,7 @@ static void check_says(const char *sentence, const char *what)
         test_fail(__FILE__, __LINE__, "\"%s\" is more than a line", sentence);
 }
 
-TEST_WITHIN(outbox_start_wants_the_schema, 60)
+BOX_TEST_WITHIN(outbox_start_wants_the_schema, 60)
 {
     struct postgres p = postgres_start(NULL);
 
@@ -56,7 +56,7 @@ TEST_WITHIN(outbox_start_wants_the_schema, 60)
     check_says(refused(&p, "outbox.event"), "outbox.meta is empty");
 }
 
-TEST_WITHIN(outbox_start_refuses_sequences_that_break_the_order, 60)
+BOX_TEST_WITHIN(outbox_start_refuses_sequences_that_break_the_order, 60)
 {
     struct postgres p = box_postgres(NULL);
 
@@ -73,7 +73,7 @@ TEST_WITHIN(outbox_start_refuses_sequences_that_break_the_order, 60)
 }
 
 /* Design review 16: logical replication applies past the lock. */
-TEST_WITHIN(outbox_start_refuses_a_subscribed_table, 60)
+BOX_TEST_WITHIN(outbox_start_refuses_a_subscribed_table, 60)
 {
     struct postgres p = box_postgres("wal_level = logical");
 
@@ -94,7 +94,7 @@ TEST_WITHIN(outbox_start_refuses_a_subscribed_table, 60)
     accepted(&p);
 }
 
-TEST_WITHIN(outbox_start_warns_once_of_an_id_that_anybody_may_give, 60)
+BOX_TEST_WITHIN(outbox_start_warns_once_of_an_id_that_anybody_may_give, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_new(p.conninfo);
@@ -119,7 +119,7 @@ static const char *conninfo_of(const struct postgres *p, const char *role)
 }
 
 /* The relay's role is enough for everything the relay does, and for nothing else. */
-TEST_WITHIN(outbox_relay_role_is_enough, 60)
+BOX_TEST_WITHIN(outbox_relay_role_is_enough, 60)
 {
     struct postgres p = box_postgres(NULL);
     enum outbox_mark_mode modes[] = {OUTBOX_MARK_SENT_AT, OUTBOX_MARK_DELETE};
@@ -167,7 +167,7 @@ TEST_WITHIN(outbox_relay_role_is_enough, 60)
         CHECK_STR(postgres_error(conninfo_of(&p, "sidecar"), "%s", denied[i]), "42501");
 }
 
-TEST_WITHIN(outbox_start_names_missing_privileges, 60)
+BOX_TEST_WITHIN(outbox_start_names_missing_privileges, 60)
 {
     struct postgres p = box_postgres(NULL), as = p;
 
@@ -178,7 +178,7 @@ TEST_WITHIN(outbox_start_names_missing_privileges, 60)
     check_says(refused(&as, "outbox.event"), "GRANT outbox_relay to it");
 }
 
-TEST_WITHIN(outbox_writer_role_may_insert_and_publish, 60)
+BOX_TEST_WITHIN(outbox_writer_role_may_insert_and_publish, 60)
 {
     struct postgres p = box_postgres(NULL);
 
@@ -207,7 +207,7 @@ TEST_WITHIN(outbox_writer_role_may_insert_and_publish, 60)
 }
 
 /* Design review 19, and what else a row may not be. */
-TEST_WITHIN(outbox_event_refuses_bad_rows, 60)
+BOX_TEST_WITHIN(outbox_event_refuses_bad_rows, 60)
 {
     struct postgres p = box_postgres(NULL);
     const char *const bad[] = {"headers) VALUES (gen_random_uuid(), 't', '{\"a\": [\"x\"]}')",
@@ -233,7 +233,7 @@ TEST_WITHIN(outbox_event_refuses_bad_rows, 60)
 }
 
 /* A row that waits is looked for by its topic and partition. */
-TEST_WITHIN(outbox_event_stays_where_it_belongs, 60)
+BOX_TEST_WITHIN(outbox_event_stays_where_it_belongs, 60)
 {
     struct postgres p = box_postgres(NULL);
     const char *const moves[] = {"topic = 'u'", "key = 'k'", "partition = 1", "payload = 'x', topic = topic"};
@@ -247,7 +247,7 @@ TEST_WITHIN(outbox_event_stays_where_it_belongs, 60)
     postgres_query(p.conninfo, "UPDATE outbox.event SET payload = 'x', headers = NULL, created_at = now(), sent_at = NULL");
 }
 
-TEST_WITHIN(outbox_schema_is_documented, 60)
+BOX_TEST_WITHIN(outbox_schema_is_documented, 60)
 {
     struct postgres p = box_postgres(NULL);
 

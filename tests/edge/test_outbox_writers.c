@@ -33,7 +33,7 @@ static void writers_end(const struct postgres *p)
     WAIT_UNTIL(postgres_number(p->conninfo, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == 0, 10);
 }
 
-TEST_WITHIN(outbox_writers_are_those_who_may_commit, 60)
+BOX_TEST_WITHIN(outbox_writers_are_those_who_may_commit, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -64,7 +64,7 @@ TEST_WITHIN(outbox_writers_are_those_who_may_commit, 60)
 }
 
 /* A lock that is only waited for has drawn nothing; a stronger one held beside it does not hide it. */
-TEST_WITHIN(outbox_writers_behind_a_lock_are_not_counted, 60)
+BOX_TEST_WITHIN(outbox_writers_behind_a_lock_are_not_counted, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -85,7 +85,7 @@ TEST_WITHIN(outbox_writers_behind_a_lock_are_not_counted, 60)
 }
 
 /* Design review 17: a prepared transaction is a writer until it is finished, across a restart, too. */
-TEST_WITHIN(outbox_writers_may_be_prepared, 60)
+BOX_TEST_WITHIN(outbox_writers_may_be_prepared, 60)
 {
     struct postgres p = box_postgres("max_prepared_transactions = 5");
     struct box *b = box_ready(&p);
@@ -108,7 +108,7 @@ TEST_WITHIN(outbox_writers_may_be_prepared, 60)
 }
 
 /* Design review 16: who inserts into a partition locks only that. */
-TEST_WITHIN(outbox_writers_of_partitions_are_counted, 60)
+BOX_TEST_WITHIN(outbox_writers_of_partitions_are_counted, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct outbox_settings settings = box_settings(p.conninfo);
@@ -144,7 +144,7 @@ TEST_WITHIN(outbox_writers_of_partitions_are_counted, 60)
 }
 
 /* Our own marks lock the table like a writer, and are left out. */
-TEST_WITHIN(outbox_writers_are_not_ourselves, 60)
+BOX_TEST_WITHIN(outbox_writers_are_not_ourselves, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -166,7 +166,7 @@ TEST_WITHIN(outbox_writers_are_not_ourselves, 60)
 }
 
 /* Design review 1: publish() draws the id under the lock of the table and of the key. */
-TEST_WITHIN(outbox_publish_draws_the_id_last, 60)
+BOX_TEST_WITHIN(outbox_publish_draws_the_id_last, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_ready(&p);
@@ -194,7 +194,7 @@ TEST_WITHIN(outbox_publish_draws_the_id_last, 60)
 }
 
 /* However many keys a transaction writes, the server's table of locks is enough. */
-TEST_WITHIN(outbox_publish_of_many_keys_takes_few_locks, 60)
+BOX_TEST_WITHIN(outbox_publish_of_many_keys_takes_few_locks, 60)
 {
     struct postgres p = box_postgres(NULL);
 
@@ -205,7 +205,7 @@ TEST_WITHIN(outbox_publish_of_many_keys_takes_few_locks, 60)
 
 /* Design review 9: the id of an INSERT in the same statement as the UPDATE is drawn before the row lock is had; fed from RETURNING it is
  * not. Said in the README; shown here. */
-TEST_WITHIN(outbox_contract_wants_the_lock_before_the_insert, 60)
+BOX_TEST_WITHIN(outbox_contract_wants_the_lock_before_the_insert, 60)
 {
     struct postgres p = box_postgres(NULL);
     const char *const bad = "WITH u AS (UPDATE agg SET v = v + 1 RETURNING v) INSERT INTO outbox.event (event_id, topic, key)"

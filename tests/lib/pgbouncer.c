@@ -2,6 +2,7 @@
 #include "tests/lib/services.h"
 
 #include <errno.h>
+#include <libpq-fe.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,14 +40,6 @@ static void files_write(const struct pgbouncer *b, const struct postgres *p, con
     fclose(f);
 }
 
-static bool listens(const struct pgbouncer *b)
-{
-    char path[300];
-    struct stat st;
-    snprintf(path, sizeof path, "%s/.s.PGSQL.%d", b->folder, b->port);
-    return stat(path, &st) == 0;
-}
-
 static void server_start(struct pgbouncer *b)
 {
     char config[300], log[250], socket[300];
@@ -58,7 +51,7 @@ static void server_start(struct pgbouncer *b)
     const char *program = access("/usr/sbin/pgbouncer", X_OK) == 0 ? "/usr/sbin/pgbouncer" : "pgbouncer";
     b->server = process_start_with((const char *[]){program, config, NULL}, NULL, log, as_postgres);
     bool up = false;
-    WAIT_UNTIL((up = listens(b)) || !process_running(&b->server), 20);
+    WAIT_UNTIL((up = PQping(b->console) == PQPING_OK) || !process_running(&b->server), 20);
     if (!up)
         test_fail(__FILE__, __LINE__, "PgBouncer does not start:\n%s", process_output(&b->server));
 }
