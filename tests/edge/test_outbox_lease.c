@@ -120,8 +120,9 @@ BOX_TEST_WITHIN(outbox_lease_is_refused_without_a_lock, 60)
     box_free(b);
 }
 
-/* Design review 4: a crash of the server empties incarnation, whatever else survives; an orderly restart does not. */
-BOX_TEST_WITHIN(outbox_token_is_gone_after_a_crash, 60)
+/* Design review 4: a crash of the server empties incarnation, whatever else survives; an orderly restart does not. (Behind
+ * a pooler no connection is lost: outbox_crash_behind_a_pooler_is_seen_by_the_token.) */
+TEST_WITHIN(outbox_token_is_gone_after_a_crash, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_named(&p, "a:1");
@@ -282,9 +283,9 @@ BOX_TEST_WITHIN(outbox_grant_names_the_topics_behind, 60)
     box_free(b);
 }
 
-/* In a stricter level the grant would read what was saved before it: the role's default does not matter, and the functions insist. */
-/* A relay that has nothing to mark is silent on that connection for as long as nothing comes. */
-BOX_TEST_WITHIN(outbox_outlives_an_idle_session_timeout, 60)
+/* A relay that has nothing to mark is silent on that connection for as long as nothing comes. (A pooler's idle sessions are its own
+ * matter.) */
+TEST_WITHIN(outbox_outlives_an_idle_session_timeout, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b;
@@ -300,6 +301,7 @@ BOX_TEST_WITHIN(outbox_outlives_an_idle_session_timeout, 60)
     box_free(b);
 }
 
+/* In a stricter level the grant would read what was saved before it: the role's default does not matter, and the functions insist. */
 BOX_TEST_WITHIN(outbox_sets_its_own_isolation, 60)
 {
     struct postgres p = box_postgres(NULL);

@@ -20,8 +20,9 @@ static void kill_some(const struct postgres *p, const char *which)
                    which);
 }
 
-/* One is lost, all are closed, and it is told once; rows that are held stay. */
-BOX_TEST_WITHIN(outbox_loses_all_connections_together, 60)
+/* One is lost, all are closed, and it is told once; rows that are held stay. (Connections to a
+ * pooler: outbox_loses_all_connections_to_a_pooler_together.) */
+TEST_WITHIN(outbox_loses_all_connections_together, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_new(p.conninfo);
@@ -101,8 +102,9 @@ BOX_TEST_WITHIN(outbox_survives_being_terminated_at_any_time, 120)
     box_free(b);
 }
 
-/* The table was replaced, or a statement's result has other columns now: the next start says so, or works. */
-BOX_TEST_WITHIN(outbox_connects_anew_when_the_table_changed, 60)
+/* The table was replaced, or a statement's result has other columns now: the next start says so, or works.
+ * (Behind a pooler every statement is planned anew: outbox_goes_on_behind_a_pooler_when_the_table_changed.) */
+TEST_WITHIN(outbox_connects_anew_when_the_table_changed, 60)
 {
     struct postgres p = box_postgres(NULL);
     struct box *b = box_new(p.conninfo);
