@@ -142,8 +142,31 @@ TEST(sql_is_built_from_the_columns)
     CHECK(strstr(sql.list[SQL_FETCH_SETTLED].sql, "(c_sent IS NULL OR c_id <= $7::int8)") != NULL);
     CHECK(strstr(sql.list[SQL_CATCH_UP].sql, "c_topic = $3::text") != NULL);
     CHECK(strstr(sql.list[SQL_MARK].sql, "e.c_id = m.i AND e.c_event = m.v") != NULL);
-    CHECK(strstr(sql.list[SQL_SETUP].sql, "statement_timeout = 1234") != NULL);
-    CHECK(strstr(sql.list[SQL_SETUP_LEASE].sql, "statement_timeout = 567") != NULL);
+    CHECK(strstr(sql.list[SQL_SETUP].sql, "set_config('statement_timeout', '1234', false)") != NULL);
+    CHECK(strstr(sql.list[SQL_SETUP_LEASE].sql, "set_config('statement_timeout', '567', false)") != NULL);
+    sql_reset(&sql);
+}
+
+/* Behind a pooler whatever outlived its transaction would reach a stranger. */
+TEST(sql_behind_a_pooler_leaves_nothing_behind)
+{
+    struct outbox_sql sql;
+
+    CHECK(sql_build(&sql, &(struct sql_settings){.columns = &outbox_columns_native,
+                                                 .table = "\"s\".\"t\"",
+                                                 .pooled = true,
+                                                 .process_key = -1234,
+                                                 .statement_ms = 1234,
+                                                 .lease_statement_ms = 567}));
+    for (unsigned i = 0; i < SQL_N; i++) {
+        CHECK(strstr(sql.list[i].sql, ", false)") == NULL);
+        CHECK(strstr(sql.list[i].sql, "SET SESSION") == NULL);
+        CHECK(strstr(sql.list[i].sql, "advisory_lock") == NULL);
+    }
+    CHECK(strstr(sql.list[SQL_SETUP].sql, "set_config('statement_timeout', '1234', true)") != NULL);
+    CHECK(strstr(sql.list[SQL_SETUP_LEASE].sql, "set_config('statement_timeout', '567', true)") != NULL);
+    CHECK(strstr(sql.list[SQL_SETUP].sql, "-1234") == NULL);
+    CHECK(strstr(sql.list[SQL_SETUP_MARK].sql, "pg_try_advisory_xact_lock_shared('-1234'::int8)") != NULL);
     sql_reset(&sql);
 }
 
