@@ -26,7 +26,7 @@ static void decide(struct visit *v, bool answers, const char *sentence)
     v->answers = answers;
     (void)snprintf(v->sentence, v->sentence_size, "%s", sentence);
     uv_close((uv_handle_t *)&v->timer, NULL);
-    producer_close(v->producer);
+    producer_close(v->producer, RELAY_MAIN);
 }
 
 static void on_reachable(void *data, bool reachable, const char *reason)
@@ -34,10 +34,11 @@ static void on_reachable(void *data, bool reachable, const char *reason)
     decide(data, reachable, reason);
 }
 
-static void on_broken(void *data, enum relay_fault fault, const char *code, const char *reason)
+static void on_broken(void *data, enum relay_session session, enum relay_fault fault, const char *code, const char *reason)
 {
     char sentence[512];
 
+    (void)session;
     (void)fault;
     (void)snprintf(sentence, sizeof sentence, "Kafka refuses the session (%s: %s)", code, reason);
     decide(data, false, sentence);
@@ -54,23 +55,26 @@ static void on_freed(void *data)
     (void)data;
 }
 
-static void on_closed(void *data)
+static void on_closed(void *data, enum relay_session session)
 {
     struct visit *v = data;
 
+    (void)session;
     producer_free(v->producer, on_freed, v);
 }
 
 /* Nothing is published and nothing is asked about topics. */
-static void on_delivered(void *data, row_slot slot)
+static void on_delivered(void *data, enum relay_session session, row_slot slot)
 {
     (void)data;
+    (void)session;
     (void)slot;
 }
 
-static void on_refused(void *data, row_slot slot, enum relay_fault fault, const char *code)
+static void on_refused(void *data, enum relay_session session, row_slot slot, enum relay_fault fault, const char *code)
 {
     (void)data;
+    (void)session;
     (void)slot;
     (void)fault;
     (void)code;
@@ -125,7 +129,7 @@ bool broker_answers(const struct config *c, unsigned wait_ms, char *ret_sentence
     if (uv_loop_init(&v.loop) != 0)
         return false;
     v.producer = producer_of(&v, c);
-    if (v.producer != NULL && producer_open(v.producer, 0, ret_sentence, sentence_size)) {
+    if (v.producer != NULL && producer_open(v.producer, RELAY_MAIN, 0, ret_sentence, sentence_size)) {
         (void)uv_timer_init(&v.loop, &v.timer);
         v.timer.data = &v;
         (void)uv_timer_start(&v.timer, on_late, wait_ms, 0);

@@ -349,7 +349,7 @@ int daemon_run(const struct config *c)
     uv_run(&d->loop, UV_RUN_DEFAULT);
     if (d->rows_wait)
         tell_waiting(d);
-    at_rest = !relay_view(d->relay).session_open && relay_view(d->relay).handed_rows == 0 && d->status == 0;
+    at_rest = producer_is_closed(d->producer) && relay_view(d->relay).handed_rows == 0 && d->status == 0;
     LOG(d->log, LOG_LEVEL_INFO, "stopped", LOG_NUMBER("status", d->status), LOG_NUMBER("published", d->acked_rows));
     if (at_rest && end_parts(d)) {
         int status = d->status;

@@ -88,11 +88,10 @@ static void publish(struct daemon *d, const struct relay_action *action)
     record.payload = row.payload;
     record.payload_n = row.payload_n;
     record.timestamp_ms = row.created_ms;
-    fault = producer_publish(d->producer, &record, &code);
+    fault = producer_publish(d->producer, action->session, &record, &code);
     if (fault == RELAY_FAULT_NONE)
         return;
-    stats_count_error(d->stats, code);
-    snprintf(d->code, sizeof d->code, "%s", code);
+    daemon_tell_code(d, action->session, code);
     if (fault == RELAY_FAULT_SIZE)
         snprintf(error, sizeof error,
                  "with its headers it is larger than kafka.message.max.bytes (%u) or the topic's max.message.bytes: raise "
@@ -109,6 +108,17 @@ static void connect_outbox(struct daemon *d)
 {
     d->connect_attempts++;
     outbox_connect(d->outbox);
+}
+
+static void lease(struct daemon *d, enum relay_action_type what)
+{
+    d->lease_asked_ms = daemon_now(d);
+    if (what == RELAY_LEASE_TAKE)
+        outbox_take(d->outbox);
+    else if (what == RELAY_LEASE_BEAT)
+        outbox_beat(d->outbox);
+    else
+        outbox_release(d->outbox);
 }
 
 static void fetch(struct daemon *d, const struct relay_action *action)
@@ -140,11 +150,11 @@ static void session_open(struct daemon *d, const struct relay_action *action)
 {
     char error[512];
 
-    if (producer_open(d->producer, action->bytes, error, sizeof error)) {
+    if (producer_open(d->producer, action->session, action->bytes, error, sizeof error)) {
         relay_on_session_open(d->relay, daemon_now(d), action->session);
         return;
     }
-    LOG(d->log, LOG_LEVEL_ERROR, "session failed", LOG_TEXT("reason", error));
+    LOG(d->log, LOG_LEVEL_ERROR, "session failed", LOG_TEXT("session", daemon_session_word(action->session)), LOG_TEXT("reason", error));
     relay_on_session_failed(d->relay, daemon_now(d), action->session);
 }
 
@@ -179,11 +189,8 @@ static void perform(struct daemon *d, const struct relay_action *action)
         break;
     case RELAY_LEASE_TAKE:
     case RELAY_LEASE_BEAT:
-        d->lease_asked_ms = daemon_now(d);
-        (action->type == RELAY_LEASE_TAKE ? outbox_take : outbox_beat)(d->outbox);
-        break;
     case RELAY_LEASE_RELEASE:
-        outbox_release(d->outbox);
+        lease(d, action->type);
         break;
     case RELAY_FETCH:
         fetch(d, action);
@@ -222,7 +229,7 @@ static void perform(struct daemon *d, const struct relay_action *action)
         session_open(d, action);
         break;
     case RELAY_SESSION_CLOSE:
-        producer_close(d->producer);
+        producer_close(d->producer, action->session);
         break;
     case RELAY_NOTE:
         daemon_tell_note(d, action);

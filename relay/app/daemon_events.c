@@ -178,12 +178,13 @@ const struct outbox_callbacks *daemon_outbox_callbacks(void)
 
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
-static void on_delivered(void *data, row_slot slot)
+static void on_delivered(void *data, enum relay_session session, row_slot slot)
 {
     struct daemon *d = data;
     uint64_t now_ms = daemon_now(d);
     struct outbox_row row;
 
+    (void)session;
     outbox_row(d->outbox, slot, &row);
     stats_count_published(d->stats, row.topic, d->real_ms - row.created_ms);
     d->acked_rows++;
@@ -191,34 +192,32 @@ static void on_delivered(void *data, row_slot slot)
     relay_on_delivered(d->relay, now_ms, slot);
 }
 
-static void on_refused(void *data, row_slot slot, enum relay_fault fault, const char *code)
+static void on_refused(void *data, enum relay_session session, row_slot slot, enum relay_fault fault, const char *code)
 {
     struct daemon *d = data;
 
-    if (fault != RELAY_FAULT_SESSION) {
-        stats_count_error(d->stats, code);
-        snprintf(d->code, sizeof d->code, "%s", code);
-    }
+    if (fault != RELAY_FAULT_SESSION)
+        daemon_tell_code(d, session, code);
     if (strcmp(code, "_PURGE_QUEUE") != 0) /* it never left: a second hand-over is no second copy */
         stats_count_republished(d->stats, 1);
     relay_on_refused(d->relay, daemon_now(d), slot, fault);
 }
 
-static void on_broken(void *data, enum relay_fault fault, const char *code, const char *reason)
+static void on_broken(void *data, enum relay_session session, enum relay_fault fault, const char *code, const char *reason)
 {
     struct daemon *d = data;
 
-    stats_count_error(d->stats, code);
-    snprintf(d->code, sizeof d->code, "%s", code);
-    LOG(d->log, LOG_LEVEL_DEBUG, "session error", LOG_TEXT("code", code), LOG_TEXT("reason", reason));
-    relay_on_session_broken(d->relay, daemon_now(d), RELAY_MAIN, fault);
+    daemon_tell_code(d, session, code);
+    LOG(d->log, LOG_LEVEL_DEBUG, "session error", LOG_TEXT("session", daemon_session_word(session)), LOG_TEXT("code", code),
+        LOG_TEXT("reason", reason));
+    relay_on_session_broken(d->relay, daemon_now(d), session, fault);
 }
 
-static void on_closed(void *data)
+static void on_closed(void *data, enum relay_session session)
 {
     struct daemon *d = data;
 
-    relay_on_session_closed(d->relay, daemon_now(d), RELAY_MAIN);
+    relay_on_session_closed(d->relay, daemon_now(d), session);
 }
 
 static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t message_bytes_max, const char *reason)

@@ -54,9 +54,10 @@ struct daemon {
     bool database_known, database_up, kafka_known, kafka_up, waiting_told, ready;
     uint64_t database_lost_ms;
     uint64_t connect_attempts;
-    bool failing[RELAY_EXIT + 1]; /* by action: its statement failed last time */
-    int64_t blamed_ids[256];      /* rows that were told to be unpublishable, by the end of their id */
-    char code[64];                /* of the last bad report */
+    bool failing[RELAY_EXIT + 1];   /* by action: its statement failed last time */
+    int64_t blamed_ids[256];        /* rows that were told to be unpublishable, by the end of their id */
+    char codes[RELAY_SESSIONS][64]; /* of the last bad report of each */
+    const char *code;               /* the last of them; NULL: none yet */
 
     bool rows_wait; /* `run --drain` ended with rows that got nowhere */
     bool stopping, exited;
@@ -83,6 +84,9 @@ const struct producer_callbacks *daemon_producer_callbacks(void);
 
 /* --- daemon_tell.c ------------------------------------------------------------------------------------------------ */
 
+const char *daemon_session_word(enum relay_session session);
+/* A bad report, or a row that could not be handed: librdkafka's name of the error. */
+void daemon_tell_code(struct daemon *d, enum relay_session session, const char *code);
 void daemon_tell_note(struct daemon *d, const struct relay_action *note);
 void daemon_tell_connected(struct daemon *d);
 void daemon_tell_lost(struct daemon *d, const char *reason);

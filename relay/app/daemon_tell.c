@@ -68,6 +68,20 @@ static const char *statement_word(enum relay_action_type what)
     return "other";
 }
 
+const char *daemon_session_word(enum relay_session session)
+{
+    return session == RELAY_PROBE ? "probe" : "main";
+}
+
+/* --- errors of Kafka ---------------------------------------------------------------------------------------------- */
+
+void daemon_tell_code(struct daemon *d, enum relay_session session, const char *code)
+{
+    stats_count_error(d->stats, code);
+    snprintf(d->codes[session], sizeof d->codes[session], "%s", code);
+    d->code = d->codes[session];
+}
+
 /* --- notes -------------------------------------------------------------------------------------------------------- */
 
 static void tell_lane(struct daemon *d, const struct relay_action *n)
@@ -89,7 +103,7 @@ static void tell_topic(struct daemon *d, const struct relay_action *n)
     char reason[200]; /* of a topic that a report closed before it was asked about again */
 
     snprintf(reason, sizeof reason, "a row was refused with %s; see that the topic exists, is ours to write, and has all its partitions",
-             d->code);
+             d->code != NULL ? d->code : "an error");
     if (n->note == RELAY_NOTE_TOPIC_OPEN)
         LOG(d->log, LOG_LEVEL_INFO, "topic open", LOG_TEXT("topic", topic), LOG_NUMBER("partitions", n->rows));
     else if (n->note == RELAY_NOTE_TOPIC_CLOSED)
@@ -105,10 +119,11 @@ static void tell_session(struct daemon *d, const struct relay_action *n)
 {
     bool ours = n->fault == RELAY_FAULT_PASSING; /* nobody refused anything */
 
-    stats_count_session(d->stats, ours ? "limit" : d->code);
+    stats_count_session(d->stats, n->session, ours ? "limit" : d->codes[n->session]);
     LOG(d->log, ours ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "session ends, a new one begins",
+        LOG_TEXT("session", daemon_session_word(n->session)),
         LOG_TEXT("reason", ours ? "its batches could be above a topic's limit, or partitions do not answer" : fault_word(n->fault)),
-        LOG_TEXT("code", ours ? "" : d->code), LOG_NUMBER("rows_in_flight", n->rows));
+        LOG_TEXT("code", ours ? "" : d->codes[n->session]), LOG_NUMBER("rows_in_flight", n->rows));
 }
 
 /* Rows that another relay, or a later read, may bring again although Kafka has them: what a duplicate is put down to. */

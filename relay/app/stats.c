@@ -88,7 +88,7 @@ struct stats *stats_new(uint32_t topics_max)
     s->insert_to_ack_ms = (struct stats_histogram){.buckets_n = ACK_BUCKETS, .halves = true};
     s->mark_batch_rows = (struct stats_histogram){.buckets_n = MARK_BUCKETS};
     if ((topics_max > 0 && s->topic_places == NULL) || !labels_new(&s->published, TOPIC_LABELS) || !labels_new(&s->errors, CODE_LABELS) ||
-        !labels_new(&s->sessions, CODE_LABELS)) {
+        !labels_new(&s->sessions[RELAY_MAIN], CODE_LABELS) || !labels_new(&s->sessions[RELAY_PROBE], CODE_LABELS)) {
         stats_free(s);
         return NULL;
     }
@@ -103,7 +103,8 @@ void stats_free(struct stats *s)
         return;
     labels_free(&s->published);
     labels_free(&s->errors);
-    labels_free(&s->sessions);
+    labels_free(&s->sessions[RELAY_MAIN]);
+    labels_free(&s->sessions[RELAY_PROBE]);
     free(s->topic_places);
     free(s);
 }
@@ -128,9 +129,9 @@ void stats_count_error(struct stats *s, const char *code)
     s->errors.list[labels_place(&s->errors, code)].count++;
 }
 
-void stats_count_session(struct stats *s, const char *reason)
+void stats_count_session(struct stats *s, enum relay_session session, const char *reason)
 {
-    s->sessions.list[labels_place(&s->sessions, reason)].count++;
+    s->sessions[session].list[labels_place(&s->sessions[session], reason)].count++;
 }
 
 void stats_count_republished(struct stats *s, uint64_t rows)

@@ -26,8 +26,8 @@ void stats_name_topic(struct stats *s, uint32_t topic, const char *name);
 void stats_count_published(struct stats *s, uint32_t topic, int64_t insert_to_ack_ms);
 /* A bad report or a row that could not be handed. `code` is librdkafka's name of the error, borrowed. */
 void stats_count_error(struct stats *s, const char *code);
-/* A session ended; `reason` is a word or a code, one of few, borrowed. */
-void stats_count_session(struct stats *s, const char *reason);
+/* `session` ended; `reason` is a word or a code, one of few, borrowed. */
+void stats_count_session(struct stats *s, enum relay_session session, const char *reason);
 /* `rows` were handed again although Kafka may have them: the duplicates that are possible. */
 void stats_count_republished(struct stats *s, uint64_t rows);
 /* An answer to a fetch or a catch-up brought `rows` that got a slot. */

@@ -39,9 +39,9 @@ static void label_escaped(FILE *to, const char *text)
     }
 }
 
-static void family(FILE *to, const char *name, const char *label, const char *help, const struct stats_labels *labels)
+/* `label`: the name of theirs, perhaps after other labels. */
+static void samples(FILE *to, const char *name, const char *label, const struct stats_labels *labels)
 {
-    head(to, name, "counter", help);
     for (size_t i = 1; i < labels->n; i++) {
         fprintf(to, "%s{%s=\"", name, label);
         label_escaped(to, labels->list[i].text);
@@ -68,9 +68,13 @@ static void histogram(FILE *to, const char *name, const char *help, const struct
 
 static void counters_render(FILE *to, const struct stats *s, const struct stats_moment *m)
 {
-    family(to, PREFIX "published_total", "topic", "Rows that Kafka acknowledged with all replicas.", &s->published);
-    family(to, PREFIX "publish_errors_total", "code", "Bad reports and rows that could not be handed, by librdkafka's error.", &s->errors);
-    family(to, PREFIX "sessions_total", "reason", "Producer sessions that ended, by reason.", &s->sessions);
+    head(to, PREFIX "published_total", "counter", "Rows that Kafka acknowledged with all replicas.");
+    samples(to, PREFIX "published_total", "topic", &s->published);
+    head(to, PREFIX "publish_errors_total", "counter", "Bad reports and rows that could not be handed, by librdkafka's error.");
+    samples(to, PREFIX "publish_errors_total", "code", &s->errors);
+    head(to, PREFIX "sessions_total", "counter", "Producer sessions that ended, by reason; \"probe\" is the one for suspected rows.");
+    samples(to, PREFIX "sessions_total", "session=\"main\",reason", &s->sessions[RELAY_MAIN]);
+    samples(to, PREFIX "sessions_total", "session=\"probe\",reason", &s->sessions[RELAY_PROBE]);
     histogram(to, PREFIX "insert_to_ack_seconds", "From created_at of a row to its acknowledgement.", &s->insert_to_ack_ms, 1000);
     histogram(to, PREFIX "mark_batch_rows", "Rows in a mark.", &s->mark_batch_rows, 1);
     counter(to, PREFIX "fetched_total", "Rows that were read to be published.", s->fetched);

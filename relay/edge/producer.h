@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Kafka, through librdkafka: one session at a time, whose end is an ordinary event.
+/* Kafka, through librdkafka: two sessions that know nothing of each other, and whose ends are ordinary events.
  *
  *   CLOSED --open--> OPEN --any bad report, or a fatal error--> BROKEN --close: purge, reports--> CLOSED
  *
- * One rd_kafka_t is one session. After the first bad report nothing may be handed to it; producer_close purges it, tells every report
+ * One rd_kafka_t is one session, RELAY_MAIN or RELAY_PROBE. After the first bad report nothing may be handed to it; producer_close purges it, tells every report
  * that is left, destroys it on another thread and calls on_closed. Payloads and keys are lent until the report; nothing is copied but
  * what librdkafka itself copies (keys, headers). Reports come over librdkafka's event queue, which wakes the loop through a file
  * descriptor; topics are learned through a second handle on a worker thread. All callbacks run on the loop's thread, never before the
@@ -33,11 +33,11 @@ enum producer_log_level {
 };
 
 struct producer_callbacks {
-    void (*on_delivered)(void *data, row_slot slot);
+    void (*on_delivered)(void *data, enum relay_session session, row_slot slot);
     /* `code` is librdkafka's name of the error ("MSG_SIZE_TOO_LARGE"), lent for the call. */
-    void (*on_refused)(void *data, row_slot slot, enum relay_fault fault, const char *code);
-    void (*on_broken)(void *data, enum relay_fault fault, const char *code, const char *reason);
-    void (*on_closed)(void *data);
+    void (*on_refused)(void *data, enum relay_session session, row_slot slot, enum relay_fault fault, const char *code);
+    void (*on_broken)(void *data, enum relay_session session, enum relay_fault fault, const char *code, const char *reason);
+    void (*on_closed)(void *data, enum relay_session session);
     /* partitions_n 0: `reason` says why. message_bytes_max 0: the broker did not tell. */
     void (*on_topic)(void *data, uint32_t topic, int32_t partitions_n, uint32_t message_bytes_max, const char *reason);
     /* Some broker answers, or none does any more; only changes are told. */
@@ -54,13 +54,14 @@ bool producer_accepts(const struct producer_property *properties, size_t propert
  * more than the caller will ever have handed; librdkafka's own queue limits are set above them. NULL: out of memory. */
 struct producer *producer_new(struct uv_loop_s *loop, const struct producer_property *properties, size_t properties_n, uint32_t topics_max,
                               uint32_t queue_rows, uint64_t queue_bytes, const struct producer_callbacks *callbacks, void *data);
-/* Needs a closed session. `on_freed` is called when the handles on the loop are gone; `p` is gone then. */
+/* Needs closed sessions. `on_freed` is called when the handles on the loop are gone; `p` is gone then. */
 void producer_free(struct producer *p, void (*on_freed)(void *data), void *data);
 
-/* Open a session whose batches have at most `batch_bytes` (0: as configured). Returns false with a sentence in `error`. */
-bool producer_open(struct producer *p, uint64_t batch_bytes, char *error, size_t error_size);
-/* End the session: reports, then on_closed. */
-void producer_close(struct producer *p);
+/* Open `session` with batches of at most `batch_bytes` (0: as configured). Returns false with a sentence in `error`. */
+bool producer_open(struct producer *p, enum relay_session session, uint64_t batch_bytes, char *error, size_t error_size);
+/* End it: reports, then on_closed. */
+void producer_close(struct producer *p, enum relay_session session);
+bool producer_is_closed(const struct producer *p); /* Neither is open, nor ending. */
 
 struct producer_header {
     const char *name;
@@ -81,8 +82,9 @@ struct producer_record {
 };
 
 /* RELAY_FAULT_NONE: handed, a report will come. Anything else: it is in no sequence and no report comes; `ret_code` names the error
- * (static). Asserts that the session is open and the queue not full. */
-enum relay_fault producer_publish(struct producer *p, const struct producer_record *record, const char **ret_code);
+ * (static). Asserts that `session` is open and its queue not full. */
+enum relay_fault producer_publish(struct producer *p, enum relay_session session, const struct producer_record *record,
+                                  const char **ret_code);
 
 /* Ask for the partitions and the size limit of `topic`. Copies `name`. Answered by on_topic. Several may be outstanding. */
 void producer_learn(struct producer *p, uint32_t topic, const char *name);

@@ -179,17 +179,29 @@ static bool set_queue(rd_kafka_conf_t *conf, uint32_t rows, uint64_t bytes, char
            set_number(conf, "queue.buffering.max.kbytes", 2 * (bytes / 1024) + 65536, INT32_MAX, error, error_size);
 }
 
-rd_kafka_conf_t *producer_conf_new_session(const struct producer_property *properties, size_t properties_n, uint32_t queue_rows,
-                                           uint64_t queue_bytes, uint64_t batch_bytes, char *error, size_t error_size)
+/* The broker's logs and quotas tell the two apart. What is suspected waits for nothing that it could be put together with. */
+static bool set_probe(rd_kafka_conf_t *conf, char *error, size_t error_size)
+{
+    char id[512] = "", probe_id[528];
+    size_t id_size = sizeof id;
+
+    (void)rd_kafka_conf_get(conf, "client.id", id, &id_size);
+    snprintf(probe_id, sizeof probe_id, "%s-probe", id);
+    return set(conf, "client.id", probe_id, error, error_size) && set(conf, "linger.ms", "0", error, error_size);
+}
+
+rd_kafka_conf_t *producer_conf_new_session(const struct producer_property *properties, size_t properties_n,
+                                           const struct producer_queue *queue, char *error, size_t error_size)
 {
     rd_kafka_conf_t *conf = producer_conf_new(properties, properties_n, error, error_size);
 
     if (conf == NULL)
         return NULL;
     if (set_all(conf, forced, sizeof forced / sizeof *forced, error, error_size) &&
-        set_queue(conf, queue_rows, queue_bytes, error, error_size) &&
-        (batch_bytes == 0 || producer_conf_number(conf, "batch.size") <= batch_bytes ||
-         set_number(conf, "batch.size", batch_bytes, INT32_MAX, error, error_size)))
+        set_queue(conf, queue->rows, queue->bytes, error, error_size) &&
+        (queue->batch_bytes == 0 || producer_conf_number(conf, "batch.size") <= queue->batch_bytes ||
+         set_number(conf, "batch.size", queue->batch_bytes, INT32_MAX, error, error_size)) &&
+        (queue->session == RELAY_MAIN || set_probe(conf, error, error_size)))
         return conf;
     rd_kafka_conf_destroy(conf);
     return NULL;
@@ -213,7 +225,8 @@ bool producer_accepts(const struct producer_property *properties, size_t propert
 {
     char reason[400];
     rd_kafka_t *client;
-    rd_kafka_conf_t *conf = producer_conf_new_session(properties, properties_n, 1, 1, 0, error, error_size);
+    const struct producer_queue queue = {.session = RELAY_MAIN, .rows = 1, .bytes = 1};
+    rd_kafka_conf_t *conf = producer_conf_new_session(properties, properties_n, &queue, error, error_size);
 
     if (conf == NULL)
         return false;

@@ -13,9 +13,15 @@
  * caller takes it. Returns NULL with a sentence in `error`. */
 rd_kafka_conf_t *producer_conf_new(const struct producer_property *properties, size_t properties_n, char *error, size_t error_size);
 
-/* The same for a session: what order needs is forced. `batch_bytes` 0: as configured. Returns NULL with a sentence in `error`. */
-rd_kafka_conf_t *producer_conf_new_session(const struct producer_property *properties, size_t properties_n, uint32_t queue_rows,
-                                           uint64_t queue_bytes, uint64_t batch_bytes, char *error, size_t error_size);
+struct producer_queue {
+    enum relay_session session;
+    uint32_t rows;               /* that may be in it, and... */
+    uint64_t bytes, batch_bytes; /* ...their bytes; of a batch at most, 0: as configured */
+};
+
+/* The same for a session: what order needs is forced. Returns NULL with a sentence in `error`. */
+rd_kafka_conf_t *producer_conf_new_session(const struct producer_property *properties, size_t properties_n,
+                                           const struct producer_queue *queue, char *error, size_t error_size);
 
 /* The number that `name` has in `conf`; 0 if it is none. */
 uint64_t producer_conf_number(const rd_kafka_conf_t *conf, const char *name);

@@ -1,159 +1,195 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "relay/edge/producer_session.h"
-
+/* One session from its first event to its last report. A bad report or a fatal event makes it BROKEN; what ends it is producer_close. It is
+ * purged then, and again with every tick, since a batch that was on its way back into librdkafka's queues escapes the first purge. When
+ * the last row has had its report, the client is destroyed on a worker thread.
+ */
 #include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
-/* Long enough for a broker that is there, short enough for an orderly stop to wait for. */
-#define PROBE_MS 1000
+#include "relay/edge/producer_fault.h"
+#include "relay/edge/producer_state.h"
 
-struct session {
-    uv_loop_t *loop;
-    rd_kafka_t *client;
-    rd_kafka_queue_t *queue;
-    rd_kafka_topic_t **topics; /* by their number; NULL: not used yet */
-    uint32_t topics_max;
+#define TURN_NS   5000000 /* of reports in one turn of the loop, so that others get theirs */
+#define TURN_ROWS 256     /* between two looks at the clock */
 
-    uv_work_t work; /* a probe, or the destruction */
-    bool working;
-    rd_kafka_resp_err_t probe_error;
-    session_on_probed on_probed;
-    void *probed_data;
+/* --- does a broker answer? ---------------------------------------------------------------------------------------- */
 
-    bool ending;
-    void (*on_ended)(void *data, const struct session *s);
-    void *ended_data;
-};
-
-struct session *session_new(uv_loop_t *loop, rd_kafka_conf_t *conf, uint32_t topics_max, int wakeup_fd, char *error, size_t error_size)
+static void on_answered(void *data, rd_kafka_resp_err_t error)
 {
-    static const uint64_t one = 1;
-    char reason[400] = "out of memory";
-    struct session *s = calloc(1, sizeof *s);
+    struct session *s = data;
 
-    if (s == NULL || (s->topics = calloc(topics_max, sizeof *s->topics)) == NULL)
-        goto failed;
-    s->client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, reason, sizeof reason);
-    if (s->client == NULL)
-        goto failed;
-    s->loop = loop;
-    s->topics_max = topics_max;
-    s->work.data = s;
-    s->queue = rd_kafka_queue_get_main(s->client);
-    /* Both ends of an eventfd that does not block: a loop that is late never holds up librdkafka's threads. */
-    rd_kafka_queue_io_event_enable(s->queue, wakeup_fd, &one, sizeof one);
-    (void)rd_kafka_set_log_queue(s->client, s->queue);
-    return s;
-
-failed:
-    snprintf(error, error_size, "the Kafka producer cannot be made (%s); check the settings kafka.*", reason);
-    rd_kafka_conf_destroy(conf);
-    if (s != NULL)
-        free(s->topics);
-    free(s);
-    return NULL;
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        s->doubt = true; /* asked again with the next tick */
+        producer_silent(s->producer, error);
+        return;
+    }
+    producer_reached(s->producer);
+    session_ask(s);
 }
 
-rd_kafka_t *session_client(const struct session *s)
+void session_ask(struct session *s)
 {
-    return s->client;
+    if (s->doubt && (s->state == SESSION_OPEN || s->state == SESSION_BROKEN) && handle_ask(s->handle, on_answered, s))
+        s->doubt = false;
 }
 
-rd_kafka_queue_t *session_queue(const struct session *s)
+void session_doubt(struct session *s)
 {
-    return s->queue;
+    reach_doubt(&s->producer->reach, uv_now(s->producer->loop));
+    s->doubt = true;
+    session_ask(s);
 }
 
-rd_kafka_topic_t *session_topic(struct session *s, uint32_t topic, const char *name, bool *ret_new)
+/* --- events ------------------------------------------------------------------------------------------------------- */
+
+static void tell_report(struct session *s, const rd_kafka_message_t *message)
 {
-    assert(topic < s->topics_max && !s->ending);
-    *ret_new = s->topics[topic] == NULL;
-    if (*ret_new)
-        s->topics[topic] = rd_kafka_topic_new(s->client, name, NULL);
-    return s->topics[topic];
+    const struct producer *p = s->producer;
+    row_slot slot = (row_slot)(uintptr_t)message->_private;
+
+    assert(s->handed > 0);
+    s->handed--;
+    if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        p->callbacks.on_delivered(p->data, s->which, slot);
+        return;
+    }
+    if (s->state == SESSION_OPEN)
+        s->state = SESSION_BROKEN;
+    p->callbacks.on_refused(p->data, s->which, slot, producer_fault(message->err), rd_kafka_err2name(message->err));
 }
 
-void session_forget(struct session *s, uint32_t topic)
+/* Returns false if time ran out before the last report of the event. */
+static bool take_reports(struct session *s, uint64_t until_ns)
 {
-    assert(topic < s->topics_max);
-    if (s->topics[topic] != NULL)
-        rd_kafka_topic_destroy(s->topics[topic]);
-    s->topics[topic] = NULL;
-}
+    const rd_kafka_message_t *message;
+    unsigned n = 0;
 
-/* --- on a worker thread ------------------------------------------------------------------------------------------- */
-
-/* Runs on a worker thread, like every function named on_worker_... */
-static void on_worker_probe(uv_work_t *work)
-{
-    struct session *s = work->data;
-    const struct rd_kafka_metadata *metadata = NULL;
-
-    s->probe_error = rd_kafka_metadata(s->client, 0, NULL, &metadata, PROBE_MS);
-    if (metadata != NULL)
-        rd_kafka_metadata_destroy(metadata);
-}
-
-static void on_worker_destroy(uv_work_t *work)
-{
-    struct session *s = work->data;
-
-    rd_kafka_destroy(s->client);
-}
-
-static void on_destroyed(uv_work_t *work, int status)
-{
-    struct session *s = work->data;
-    void (*on_ended)(void *data, const struct session *ended) = s->on_ended;
-    void *data = s->ended_data;
-
-    assert(status == 0);
-    free(s->topics);
-    on_ended(data, s);
-    free(s);
-}
-
-static void destroy(struct session *s)
-{
-    s->working = true;
-    (void)uv_queue_work(s->loop, &s->work, on_worker_destroy, on_destroyed);
-}
-
-static void on_probed(uv_work_t *work, int status)
-{
-    struct session *s = work->data;
-
-    assert(status == 0);
-    s->working = false;
-    if (s->ending)
-        destroy(s);
-    else
-        s->on_probed(s->probed_data, s->probe_error);
-}
-
-bool session_probe(struct session *s, session_on_probed answer, void *data)
-{
-    if (s->working)
-        return false;
-    s->working = true;
-    s->on_probed = answer;
-    s->probed_data = data;
-    (void)uv_queue_work(s->loop, &s->work, on_worker_probe, on_probed);
+    s->quiet_since_ms = uv_now(s->producer->loop);
+    while ((message = rd_kafka_event_message_next(s->event)) != NULL) {
+        if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+            producer_reached(s->producer);
+        tell_report(s, message);
+        if (++n % TURN_ROWS == 0 && uv_hrtime() >= until_ns)
+            return false;
+    }
     return true;
 }
 
-void session_end(struct session *s, void (*on_ended)(void *data, const struct session *s), void *data)
+/* It comes without a row and before the reports. */
+static void take_fatal(struct session *s)
 {
-    assert(!s->ending);
-    s->ending = true;
-    s->on_ended = on_ended;
-    s->ended_data = data;
-    for (uint32_t topic = 0; topic < s->topics_max; topic++)
-        session_forget(s, topic);
-    rd_kafka_queue_io_event_enable(s->queue, -1, NULL, 0);
-    rd_kafka_queue_destroy(s->queue);
-    s->queue = NULL;
-    if (!s->working)
-        destroy(s);
+    const struct producer *p = s->producer;
+    char reason[400] = "";
+    rd_kafka_resp_err_t error = rd_kafka_fatal_error(handle_kafka(s->handle), reason, sizeof reason);
+
+    if (s->state != SESSION_OPEN)
+        return;
+    s->state = SESSION_BROKEN;
+    p->callbacks.on_broken(p->data, s->which, producer_fault(error), rd_kafka_err2name(error), reason);
+}
+
+static void take_error(struct session *s)
+{
+    struct producer *p = s->producer;
+    rd_kafka_resp_err_t error = rd_kafka_event_error(s->event);
+    const char *text = rd_kafka_event_error_string(s->event);
+
+    if (rd_kafka_event_error_is_fatal(s->event) || error == RD_KAFKA_RESP_ERR__FATAL) {
+        take_fatal(s);
+        return;
+    }
+    if (producer_fault_is_connection(error)) {
+        reach_trouble(&p->reach, error, text);
+        session_doubt(s);
+    }
+    p->callbacks.on_log(p->data, producer_fault_is_connection(error) ? PRODUCER_LOG_DEBUG : PRODUCER_LOG_WARNING, rd_kafka_err2name(error),
+                        text);
+}
+
+static void take_log(const struct session *s)
+{
+    const char *facility, *text;
+    enum producer_log_level level = PRODUCER_LOG_DEBUG;
+    int syslog_level;
+
+    if (rd_kafka_event_log(s->event, &facility, &text, &syslog_level) != 0)
+        return;
+    if (syslog_level <= 3)
+        level = PRODUCER_LOG_ERROR;
+    else if (syslog_level == 4)
+        level = PRODUCER_LOG_WARNING;
+    else if (syslog_level <= 6)
+        level = PRODUCER_LOG_INFO;
+    /* One line for each attempt to connect, where on_reachable tells the outage; and a warning of what we force. */
+    if (strcmp(facility, "FAIL") == 0 || strstr(text, "enable.gapless.guarantee is experimental") != NULL)
+        level = PRODUCER_LOG_DEBUG;
+    s->producer->callbacks.on_log(s->producer->data, level, facility, text);
+}
+
+static bool take_event(struct session *s, uint64_t until_ns)
+{
+    switch (rd_kafka_event_type(s->event)) {
+    case RD_KAFKA_EVENT_DR:
+        return take_reports(s, until_ns);
+    case RD_KAFKA_EVENT_ERROR:
+        take_error(s);
+        return true;
+    case RD_KAFKA_EVENT_LOG:
+        take_log(s);
+        return true;
+    default: /* none that was asked for */
+        return true;
+    }
+}
+
+bool session_take_events(struct session *s)
+{
+    uint64_t until_ns = uv_hrtime() + TURN_NS;
+
+    while (s->state == SESSION_OPEN || s->state == SESSION_BROKEN || s->state == SESSION_CLOSING) {
+        if (s->event == NULL)
+            s->event = rd_kafka_queue_poll(handle_queue(s->handle), 0);
+        if (s->event == NULL)
+            return true;
+        if (!take_event(s, until_ns))
+            return false;
+        rd_kafka_event_destroy(s->event);
+        s->event = NULL;
+        if (uv_hrtime() >= until_ns)
+            return false;
+    }
+    return true;
+}
+
+/* --- the end ------------------------------------------------------------------------------------------------------ */
+
+void session_purge(struct session *s)
+{
+    (void)rd_kafka_purge(handle_kafka(s->handle), RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
+}
+
+void session_tell_closed(struct session *s)
+{
+    s->handle = NULL;
+    s->state = SESSION_CLOSED;
+    s->producer->callbacks.on_closed(s->producer->data, s->which);
+}
+
+static void on_ended(void *data, const struct handle *destroyed)
+{
+    producer_handle_ended(data, destroyed);
+}
+
+void session_end_when_told(struct session *s)
+{
+    struct producer *p = s->producer;
+
+    if (s->state != SESSION_CLOSING || s->handed > 0 || s->event != NULL)
+        return;
+    s->state = SESSION_ENDING;
+    p->ending_n++;
+    handle_end(s->handle, on_ended, p);
+    /* One client that hangs in the resolver is not waited for, so that a new session can be opened; a second one is. */
+    if (p->ending_n == 1)
+        session_tell_closed(s);
 }

@@ -8,7 +8,7 @@
 
 /* --- what it tells ------------------------------------------------------------------------------------------------ */
 
-static void report(struct rig *rig, row_slot slot, enum relay_fault fault)
+static void report(struct rig *rig, enum relay_session session, row_slot slot, enum relay_fault fault)
 {
     uint64_t until_ns = rig->work_ns > 0 ? uv_hrtime() + rig->work_ns : 0;
 
@@ -16,47 +16,50 @@ static void report(struct rig *rig, row_slot slot, enum relay_fault fault)
         continue;
     rig->early |= rig->calling;
     rig->repeated |= rig->reports[slot]++ > 0;
+    rig->confused |= rig->sessions[slot] != session;
     rig->faults[slot] = (unsigned char)fault;
     free(rig->payloads[slot]);
     rig->payloads[slot] = NULL;
 }
 
-static void on_delivered(void *data, row_slot slot)
+static void on_delivered(void *data, enum relay_session session, row_slot slot)
 {
     struct rig *rig = data;
 
-    report(rig, slot, RELAY_FAULT_NONE);
+    report(rig, session, slot, RELAY_FAULT_NONE);
     rig->delivered_n++;
 }
 
-static void on_refused(void *data, row_slot slot, enum relay_fault fault, const char *code)
+static void on_refused(void *data, enum relay_session session, row_slot slot, enum relay_fault fault, const char *code)
 {
     struct rig *rig = data;
 
-    report(rig, slot, fault);
+    report(rig, session, slot, fault);
     if (rig->refused_n++ == 0) {
         rig->refused_fault = fault;
         snprintf(rig->refused_code, sizeof rig->refused_code, "%s", code);
     }
 }
 
-static void on_broken(void *data, enum relay_fault fault, const char *code, const char *reason)
+static void on_broken(void *data, enum relay_session session, enum relay_fault fault, const char *code, const char *reason)
 {
     struct rig *rig = data;
 
     rig->early |= rig->calling;
     rig->broken_n++;
+    rig->broken_by[session]++;
     rig->broken_fault = fault;
     snprintf(rig->broken_code, sizeof rig->broken_code, "%s", code);
     snprintf(rig->broken_reason, sizeof rig->broken_reason, "%s", reason);
 }
 
-static void on_closed(void *data)
+static void on_closed(void *data, enum relay_session session)
 {
     struct rig *rig = data;
 
     rig->early |= rig->calling;
     rig->closed_n++;
+    rig->closed_by[session]++;
 }
 
 static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t message_bytes_max, const char *reason)
@@ -153,6 +156,7 @@ struct rig *rig_new(const char *bootstrap, const char *const *extra)
     }
     CHECK(producer_accepts(properties, n, error, sizeof error));
     rig->reports = calloc(RIG_ROWS, 1);
+    rig->sessions = calloc(RIG_ROWS, 1);
     rig->faults = calloc(RIG_ROWS, 1);
     rig->reachable = -1;
     for (size_t i = 0; i < RIG_TOPICS; i++)
@@ -168,7 +172,7 @@ struct rig *rig_new(const char *bootstrap, const char *const *extra)
 
 void rig_free(struct rig *rig)
 {
-    CHECK(!rig->repeated && !rig->early);
+    CHECK(!rig->repeated && !rig->early && !rig->confused);
     producer_free(rig->producer, on_freed, rig);
     CHECK_EQ(rig->freed_n, 0);
     uv_close((uv_handle_t *)&rig->turns, NULL);
@@ -178,6 +182,7 @@ void rig_free(struct rig *rig)
     for (size_t i = 0; i < RIG_ROWS; i++)
         free(rig->payloads[i]);
     free(rig->reports);
+    free(rig->sessions);
     free(rig->faults);
     free(rig);
 }
@@ -188,19 +193,19 @@ void rig_open(struct rig *rig, uint64_t batch_bytes)
 {
     char error[400] = "";
 
-    if (!producer_open(rig->producer, batch_bytes, error, sizeof error))
+    if (!producer_open(rig->producer, rig->session, batch_bytes, error, sizeof error))
         test_fail(__FILE__, __LINE__, "no session: %s", error);
 }
 
 void rig_close(struct rig *rig)
 {
-    unsigned closed_n = rig->closed_n;
+    unsigned closed_n = rig->closed_by[rig->session];
 
     rig->calling = true;
-    producer_close(rig->producer);
+    producer_close(rig->producer, rig->session);
     rig->calling = false;
-    RIG_WAIT(rig, rig->closed_n > closed_n, 20);
-    CHECK_EQ(rig->closed_n, closed_n + 1);
+    RIG_WAIT(rig, rig->closed_by[rig->session] > closed_n, 20);
+    CHECK_EQ(rig->closed_by[rig->session], closed_n + 1);
 }
 
 struct producer_record rig_record(struct rig *rig, row_slot slot, const char *topic, int32_t partition, size_t payload_n)
@@ -227,7 +232,8 @@ enum relay_fault rig_hand(struct rig *rig, const struct producer_record *record)
     enum relay_fault fault;
 
     rig->calling = true;
-    fault = producer_publish(rig->producer, record, &code);
+    rig->sessions[record->slot] = (unsigned char)rig->session;
+    fault = producer_publish(rig->producer, rig->session, record, &code);
     rig->calling = false;
     CHECK((fault == RELAY_FAULT_NONE) == (code[0] == '\0'));
     if (fault == RELAY_FAULT_NONE)

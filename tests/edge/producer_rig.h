@@ -19,11 +19,14 @@ struct rig {
     uv_loop_t loop;
     struct producer *producer;
 
-    unsigned char *reports;   /* of each slot */
-    unsigned char *faults;    /* of its last report */
-    void *payloads[RIG_ROWS]; /* freed with their report: what reads them later is found by a sanitizer */
+    enum relay_session session; /* that the functions below use */
+    unsigned char *sessions;    /* of each slot: that it was handed to last */
+    unsigned char *reports;     /* of each slot */
+    unsigned char *faults;      /* of its last report */
+    void *payloads[RIG_ROWS];   /* freed with their report: what reads them later is found by a sanitizer */
     uint32_t delivered_n, refused_n;
     bool repeated; /* a slot had two reports */
+    bool confused; /* or one of a session that it was not handed to */
     bool early;    /* a callback came before the call that caused it returned */
     bool calling;
     uint64_t work_ns; /* that each report costs its receiver */
@@ -31,6 +34,7 @@ struct rig {
     enum relay_fault refused_fault, broken_fault; /* of the first one */
     char refused_code[64], broken_code[64], broken_reason[400];
     unsigned broken_n, closed_n, freed_n;
+    unsigned broken_by[RELAY_SESSIONS], closed_by[RELAY_SESSIONS];
 
     unsigned topics_n;
     int32_t partitions_n[RIG_TOPICS]; /* -1: not told yet */

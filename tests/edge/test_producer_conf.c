@@ -106,7 +106,8 @@ TEST(producer_conf_forces_and_derives)
     struct producer_property properties[] = {{"linger.ms", "7"}, {"batch.size", "300000"}};
     char error[300], text[64];
     size_t text_size = sizeof text;
-    rd_kafka_conf_t *conf = producer_conf_new_session(properties, 2, 50000, 64 << 20, 200000, error, sizeof error);
+    rd_kafka_conf_t *conf =
+        producer_conf_new_session(properties, 2, &(struct producer_queue){RELAY_MAIN, 50000, 64 << 20, 200000}, error, sizeof error);
 
     CHECK(conf != NULL);
     CHECK_EQ(producer_conf_number(conf, "batch.size"), 200000);
@@ -118,10 +119,14 @@ TEST(producer_conf_forces_and_derives)
     CHECK_EQ(rd_kafka_conf_get(conf, "enable.gapless.guarantee", text, &text_size), RD_KAFKA_CONF_OK);
     CHECK_STR(text, "true");
     rd_kafka_conf_destroy(conf);
-    conf = producer_conf_new_session(properties, 2, 50000, 64 << 20, 400000, error, sizeof error);
+    conf = producer_conf_new_session(properties, 2, &(struct producer_queue){RELAY_PROBE, 50000, 64 << 20, 400000}, error, sizeof error);
     CHECK_EQ(producer_conf_number(conf, "batch.size"), 300000);
+    CHECK_EQ(producer_conf_number(conf, "linger.ms"), 0);
+    text_size = sizeof text;
+    CHECK_EQ(rd_kafka_conf_get(conf, "client.id", text, &text_size), RD_KAFKA_CONF_OK);
+    CHECK_STR(text, "outbox-relay-probe");
     rd_kafka_conf_destroy(conf);
-    conf = producer_conf_new_session(properties, 1, 10000000, UINT64_MAX / 4, 0, error, sizeof error);
+    conf = producer_conf_new_session(properties, 1, &(struct producer_queue){RELAY_MAIN, 10000000, UINT64_MAX / 4, 0}, error, sizeof error);
     CHECK(conf != NULL);
     rd_kafka_conf_destroy(conf);
 }

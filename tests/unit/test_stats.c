@@ -49,7 +49,7 @@ TEST(stats_counters)
     stats_count_error(s, "MSG_SIZE_TOO_LARGE");
     stats_count_error(s, "MSG_SIZE_TOO_LARGE");
     stats_count_error(s, "NOT_LEADER");
-    stats_count_session(s, "row");
+    stats_count_session(s, RELAY_MAIN, "row");
     stats_count_republished(s, 7);
     stats_count_fetched(s, 8);
     stats_count_marked(s, 9);
@@ -61,7 +61,7 @@ TEST(stats_counters)
     check_line(text, "outbox_relay_published_total{topic=\"a\\\"b\\\\c\\nd\"} 1");
     check_line(text, "outbox_relay_publish_errors_total{code=\"MSG_SIZE_TOO_LARGE\"} 2");
     check_line(text, "outbox_relay_publish_errors_total{code=\"NOT_LEADER\"} 1");
-    check_line(text, "outbox_relay_sessions_total{reason=\"row\"} 1");
+    check_line(text, "outbox_relay_sessions_total{session=\"main\",reason=\"row\"} 1");
     check_line(text, "outbox_relay_republished_total 7");
     check_line(text, "outbox_relay_fetched_total 8");
     check_line(text, "outbox_relay_marked_total 9");
@@ -103,14 +103,14 @@ TEST(stats_labels_are_bounded)
         stats_name_topic(s, 0, name);
         stats_count_published(s, 0, 1);
         stats_count_error(s, name);
-        stats_count_session(s, name);
+        stats_count_session(s, RELAY_PROBE, name);
     }
     text = text_of(s, &nothing);
     check_line(text, "outbox_relay_published_total{topic=\"t999\"} 1");
     check_line(text, "outbox_relay_published_total{topic=\"(other)\"} 5");
     check_line(text, "outbox_relay_publish_errors_total{code=\"t63\"} 1");
     check_line(text, "outbox_relay_publish_errors_total{code=\"(other)\"} 941");
-    check_line(text, "outbox_relay_sessions_total{reason=\"(other)\"} 941");
+    check_line(text, "outbox_relay_sessions_total{session=\"probe\",reason=\"(other)\"} 941");
     stats_free(s);
 }
 
@@ -221,7 +221,7 @@ TEST(stats_prometheus_reads_it)
     stats_count_published(s, 0, 1);
     stats_count_published(s, 1, 2);
     stats_count_error(s, "NOT_LEADER");
-    stats_count_session(s, "row");
+    stats_count_session(s, RELAY_MAIN, "row");
     snprintf(path, sizeof path, "%s/metrics", temp_folder());
     snprintf(variable, sizeof variable, "TEST_METRICS=%s", path);
     f = fopen(path, "w");
