@@ -49,7 +49,7 @@ test_flags = -DTEST_BUILD_FOLDER='"$(CURDIR)/$(B)"' -DTEST_SOURCE_FOLDER='"$(CUR
 core_src  := $(wildcard relay/core/*.c)
 relay_src := $(core_src) $(wildcard relay/edge/*.c relay/app/*.c)
 main_src  := $(wildcard relay/main.c)
-lib_src   := $(wildcard tests/lib/*.c)
+lib_src   := $(wildcard tests/lib/*.c tests/lib/proxy/*.c)
 sim_src   := $(wildcard tests/sim/*.c)
 schema    := $(sort $(wildcard schema/*.sql))
 fuzz_src  := $(wildcard tests/fuzz/*.c)

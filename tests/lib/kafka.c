@@ -38,10 +38,12 @@ static FILE *file_create(const char *folder, const char *name)
 static void listeners_write(FILE *to, const struct kafka *k)
 {
     bool secure = k->secure[0] != 0;
-    fprintf(to, "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT%s%s\n", secure ? ",RELAY:" : "", k->protocol);
-    fprintf(to, "listeners=PLAINTEXT://%s,CONTROLLER://127.0.0.1:%d%s%s\n", k->bootstrap, k->controller_port, secure ? ",RELAY://" : "",
+    fprintf(to, "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT%s%s\n", secure ? ",RELAY:" : "",
+            k->protocol);
+    fprintf(to, "listeners=PLAINTEXT://%s,PROXIED://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d%s%s\n", k->bootstrap, k->proxied_port,
+            k->controller_port, secure ? ",RELAY://" : "", k->secure);
+    fprintf(to, "advertised.listeners=PLAINTEXT://%s,PROXIED://127.0.0.1:%d%s%s\n", k->bootstrap, k->proxy_port, secure ? ",RELAY://" : "",
             k->secure);
-    fprintf(to, "advertised.listeners=PLAINTEXT://%s%s%s\n", k->bootstrap, secure ? ",RELAY://" : "", k->secure);
 }
 
 void kafka_settings(struct kafka *k, const char *settings)
@@ -98,7 +100,8 @@ void kafka_await(struct kafka *k)
 static struct kafka node_new(int node)
 {
     static unsigned started_n;
-    struct kafka k = {.node = node, .port = free_port(), .controller_port = free_port()};
+    struct kafka k = {
+        .node = node, .port = free_port(), .controller_port = free_port(), .proxied_port = free_port(), .proxy_port = free_port()};
     snprintf(k.bootstrap, sizeof k.bootstrap, "127.0.0.1:%d", k.port);
     snprintf(k.voters, sizeof k.voters, "%d@127.0.0.1:%d", node, k.controller_port);
     snprintf(k.folder, sizeof k.folder, "%s/kafka%u", temp_folder(), ++started_n);

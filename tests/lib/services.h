@@ -104,6 +104,8 @@ struct kafka {
     char voters[128];   /* who may be controller */
     int node;           /* its number: 1, 2, 3 */
     int port, controller_port;
+    int proxied_port; /* one more listener: what comes there is told to go on to 127.0.0.1:`proxy_port`, so that a proxy between */
+    int proxy_port;   /* the two sees all of it (tests/lib/proxy.h). Nobody listens on `proxy_port` until a test does. */
     char folder[200];
     struct process server;
 };
