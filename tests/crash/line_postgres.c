@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/crash/line_postgres.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,4 +57,27 @@ int64_t line_kill_unflushed(struct line *l)
     line_hit(l, "kill -9 of the postmaster and its children, asynchronous commits in flight",
              "%lld bytes of WAL were not flushed, %lld rows were lost", (long long)unflushed, (long long)(before - after));
     return before - after;
+}
+
+/* --- another server ------------------------------------------------------------------------------------------------- */
+
+struct postgres line_standby(struct line *l, const char *settings)
+{
+    struct postgres standby = postgres_standby(&l->e.db, "standby", settings);
+
+    (void)snprintf(l->e.database, sizeof l->e.database, "host=%.150s,%.150s port=%d,%d user=postgres dbname=postgres",
+                   l->e.db.socket_folder, standby.socket_folder, l->e.db.port, standby.port);
+    return standby;
+}
+
+int64_t line_replace(struct line *l, struct postgres *standby)
+{
+    process_signal(&l->e.load, SIGTERM);
+    e2e_load_end(&l->e, 20);
+    postgres_promote(standby);
+    l->e.db = *standby;
+    int64_t last_id = e2e_number(&l->e, "SELECT last_value FROM outbox.event_id_seq");
+    LOAD(&l->e, "--writers", "6", "--orders", "300", "--rate", "800", "--seconds", "3600");
+    WAIT_UNTIL(postgres_number(l->e.db.conninfo, "SELECT count(*) FROM outbox.event WHERE id > %lld", (long long)last_id) > 0, 20);
+    return last_id;
 }

@@ -19,4 +19,10 @@ struct line *line_asynchronous(const char *name);
 /* Strike, and when commits are there that are not flushed: kill -9 of the server. Start it again; a hit. Returns rows that were lost. */
 int64_t line_kill_unflushed(struct line *l);
 
+/* A standby of the line's server, named "standby"; relays know both hosts from now on. `settings`: as for postgres_start. */
+struct postgres line_standby(struct line *l, const char *settings);
+/* The line's server is gone; `standby`, running, is promoted and takes its place, for the writers and for the oracle too. Returns the last
+ * id that it knew. */
+int64_t line_replace(struct line *l, struct postgres *standby);
+
 #endif

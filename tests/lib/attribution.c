@@ -117,6 +117,15 @@ static int64_t marks_work_ms(const struct attribution_facts *f, const struct att
     return ms;
 }
 
+/* As `marks`, but for marks that were answered. */
+static void add_lost_marks(struct spans *s, struct span marks)
+{
+    marks.window = 5;
+    marks.from_ms += MARK_LAG_MS - LOST_MARKS_MS;
+    marks.room = -1;
+    add(s, marks);
+}
+
 static void add_fact(struct spans *s, const struct attribution_facts *f, const struct attribution_fact *x)
 {
     struct span marks = {.window = 2,
@@ -143,13 +152,12 @@ static void add_fact(struct spans *s, const struct attribution_facts *f, const s
     case ATTRIBUTION_OVERRAN:
         if (x->rows != 0)
             add(s, marks);
+        if (x->kind == ATTRIBUTION_DATABASE_LOST) /* it may come back without its last marks */
+            add_lost_marks(s, marks);
         break;
     case ATTRIBUTION_STARTED_OVER:
         add_lease_lost(s, f, x);
-        marks.window = 5;
-        marks.from_ms = x->ms - LOST_MARKS_MS;
-        marks.room = -1;
-        add(s, marks);
+        add_lost_marks(s, marks);
         break;
     case ATTRIBUTION_KAFKA:
         add(s, (struct span){

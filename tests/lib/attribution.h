@@ -5,7 +5,7 @@
  *   D2  a mark that failed, or whose connection was lost, or that the time of an orderly stop did not suffice for
  *   D3  a session that ended with rows in flight
  *   D4  a lease that was lost with rows in flight or unmarked, while another process got it
- *   D5  a process that started over: the database lost marks
+ *   D5  a process that started over, or that lost the database: it lost marks
  *   D7  Kafka, or the way to it, was in trouble without the end of a session: the broker may have forgotten producers
  *
  * A window has a time: the copy before must lie before its end, the later copy after its beginning. Where the log tells how many rows were

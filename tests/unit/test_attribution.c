@@ -106,7 +106,8 @@ TEST(attribution_d2_is_a_mark_that_failed)
     CHECK_EQ(window_of(1, PAIR(48000, 49000, 50200), ALL), 0);
     say(0, 51000, "info", "\"statement works again\" name=default statement=mark");
     say(0, 70000, "error", "\"database lost\" name=default reason=x rows_in_flight=0 rows_unmarked=0");
-    CHECK_EQ(window_of(1, PAIR(69900, 70100, 70200), ALL), 0);
+    CHECK_EQ(window_of(1, PAIR(69900, 70100, 70200), ALL & ~D(5)), 0);
+    CHECK_EQ(window_of(1, PAIR(69900, 70100, 70200), ALL), 5); /* if the test says that the database lost marks */
     say(0, 80000, "error", "\"database lost\" name=default reason=x rows_in_flight=1 rows_unmarked=2");
     CHECK_EQ(window_of(1, PAIR(79900, 80100, 80200), ALL), 2);
     say(1, 90000, "warning", "\"stop overran shutdown_ms\" name=default rows_unmarked=3");
