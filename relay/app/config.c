@@ -111,11 +111,17 @@ static bool order_check(const struct config *c, const struct config_draft *d, co
 /* libpq's own complaint may quote the password. */
 static bool database_check(const struct config *c, const struct config_draft *d, const struct config_error *e)
 {
-    const struct config_value *v = config_draft_find(d, "database");
+    const struct config_value *v = config_draft_find(d, "database"), *pooled = config_draft_find(d, "pooled");
 
-    return outbox_accepts(c->database) ||
-           config_fail(e, "%s is not a valid connection string; write name=value pairs or a postgresql:// URI",
-                       v != NULL ? v->origin : "database");
+    if (!outbox_accepts(c->database))
+        return config_fail(e, "%s is not a valid connection string; write name=value pairs or a postgresql:// URI",
+                           v != NULL ? v->origin : "database");
+    if (c->pooled == CONFIG_POOLED_ON && !outbox_pools(c->database))
+        return config_fail(e,
+                           "%s: a transaction pooler refuses the parameter options of database, of PGOPTIONS or of a service; leave it "
+                           "out, and use ALTER ROLE ... SET instead",
+                           pooled != NULL ? pooled->origin : "pooled");
+    return true;
 }
 
 static bool together_check(const struct config *c, const struct config_draft *d, const struct config_error *e)

@@ -18,6 +18,10 @@ enum config_verb {
     CONFIG_PRINT_TABLE, /* --print-settings-table, for tests/settings.sh */
     CONFIG_PRINT_INI    /* --print-settings-ini, makes packaging/outbox-relay.ini */
 };
+enum config_pooled {
+    CONFIG_POOLED_OFF,
+    CONFIG_POOLED_ON
+};
 enum config_mark {
     CONFIG_MARK_SENT_AT,
     CONFIG_MARK_DELETE
@@ -43,6 +47,7 @@ struct config {
     bool dry_run; /* migrate --dry-run */
 
     char *database;
+    enum config_pooled pooled;
     struct config_property *kafka; /* each name once */
     size_t kafka_n;
     char *name, *instance, *table, *listen;

@@ -110,8 +110,8 @@ static bool choice_store(const struct config_setting *s, const char *text, const
         return config_fail(e, "%s: \"%s\" is not in this version; choose one of: %s", origin, text, s->choices);
     if (place < 0)
         return config_fail(e, "%s cannot be \"%s\"; choose one of: %s", origin, shown(text), s->choices);
-    _Static_assert(sizeof(enum config_mark) == sizeof value && sizeof(enum config_durability) == sizeof value &&
-                       sizeof(enum config_log_level) == sizeof value,
+    _Static_assert(sizeof(enum config_pooled) == sizeof value && sizeof(enum config_mark) == sizeof value &&
+                       sizeof(enum config_durability) == sizeof value && sizeof(enum config_log_level) == sizeof value,
                    "choices are stored as unsigned numbers");
     memcpy((char *)c + s->offset, &value, sizeof value);
     return true;

@@ -195,6 +195,7 @@ static struct outbox_settings outbox_settings_of(const struct daemon *d, const s
 
     return (struct outbox_settings){
         .database = c->database,
+        .pooled = c->pooled == CONFIG_POOLED_ON,
         .table = c->table,
         .name = c->name,
         .instance = c->instance,

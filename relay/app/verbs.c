@@ -15,6 +15,7 @@ static struct outbox_settings outbox_settings_of(const struct config *c, uint32_
 {
     return (struct outbox_settings){
         .database = c->database,
+        .pooled = c->pooled == CONFIG_POOLED_ON,
         .table = c->table,
         .name = c->name,
         .instance = c->instance,

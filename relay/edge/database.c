@@ -348,6 +348,8 @@ struct database *database_new(uv_loop_t *loop, const struct database_settings *s
         free(db);
         return NULL;
     }
+    if (db->pooled)
+        target_pool(db->target);
     (void)uv_timer_init(loop, &db->timer);
     db->timer.data = db;
     db->handles = 1;

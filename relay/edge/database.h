@@ -44,6 +44,8 @@ void database_free(struct database *db, void (*on_freed)(void *data), void *data
 
 /* Whether libpq can read `conninfo`. Where it leads is not asked. */
 bool database_accepts(const char *conninfo);
+/* Whether it works behind a transaction pooler: those refuse the parameter `options`, which may come from PGOPTIONS, too. */
+bool database_pools(const char *conninfo);
 
 /* Answered by on_connected or on_lost. Asserts that it is closed. */
 void database_connect(struct database *db);

@@ -43,6 +43,61 @@ static void connected(struct database *db)
     db->callbacks.on_connected(db->data);
 }
 
+/* --- behind a pooler, the server itself is asked what it is ------------------------------------------------------- */
+
+static void server_judge(struct database *db)
+{
+    const char *why = NULL;
+    char line[500];
+
+    if (PQresultStatus(db->result) != PGRES_TUPLES_OK || PQntuples(db->result) != 1)
+        why = db->result ? PQresultErrorMessage(db->result) : PQerrorMessage(db->pg);
+    else if (PQgetvalue(db->result, 0, 0)[0] == 't')
+        why = "the server behind the pooler is a standby";
+    else if (target_wish(db->target) == TARGET_READ_WRITE && strcmp(PQgetvalue(db->result, 0, 1), "on") == 0)
+        why = "session is read-only: default_transaction_read_only is on";
+    if (!why) {
+        PQclear(db->result);
+        db->result = NULL;
+        connected(db);
+        return;
+    }
+    (void)snprintf(line, sizeof(line), "%.400s (%.80s)", why, target_name(db->target));
+    database_address_failed(db, line);
+}
+
+static void on_server_poll(uv_poll_t *poll, int status, int events)
+{
+    struct database *db = poll->data;
+
+    (void)status;
+    (void)events;
+    if (!PQconsumeInput(db->pg)) {
+        database_address_failed(db, PQerrorMessage(db->pg));
+        return;
+    }
+    while (!PQisBusy(db->pg)) {
+        PGresult *result = PQgetResult(db->pg);
+        if (!result) {
+            server_judge(db);
+            return;
+        }
+        database_result_keep(db, result);
+    }
+}
+
+static void server_ask(struct database *db)
+{
+    if (target_wish(db->target) == TARGET_ANY)
+        connected(db);
+    else if (!PQsendQuery(db->pg, "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('transaction_read_only')"))
+        database_address_failed(db, PQerrorMessage(db->pg));
+    else if (!database_watch(db, UV_READABLE, on_server_poll))
+        database_address_failed(db, "out of memory or file descriptors");
+}
+
+/* --- an address --------------------------------------------------------------------------------------------------- */
+
 static void connect_step(struct database *db)
 {
     PostgresPollingStatusType wants;
@@ -51,7 +106,7 @@ static void connect_step(struct database *db)
         (void)uv_poll_stop(db->poll);
     wants = PQconnectPoll(db->pg);
     if (wants == PGRES_POLLING_OK)
-        connected(db);
+        server_ask(db);
     else if (wants != PGRES_POLLING_READING && wants != PGRES_POLLING_WRITING)
         database_address_failed(db, PQerrorMessage(db->pg));
     else if (!database_watch(db, wants == PGRES_POLLING_READING ? UV_READABLE : UV_WRITABLE, on_connect_poll))

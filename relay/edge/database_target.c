@@ -44,6 +44,7 @@ struct target {
     unsigned at; /* the host whose turn it is */
     unsigned tried;
     bool waiting; /* for the lookup of `at` */
+    enum target_wish wish;
     char *application;
     char label[400];
     char error[400];
@@ -178,6 +179,18 @@ bool database_accepts(const char *conninfo)
     return options != NULL;
 }
 
+bool database_pools(const char *conninfo)
+{
+    char *message = NULL;
+    PQconninfoOption *given = PQconninfoParse(conninfo, &message), *defaults = read_defaults(given);
+    bool has_options = option_value(given, "options") || option_value(defaults, "options");
+
+    PQfreemem(message);
+    PQconninfoFree(given);
+    PQconninfoFree(defaults);
+    return !has_options;
+}
+
 static bool parse(struct target *t, const char *conninfo)
 {
     char *message = NULL;
@@ -233,6 +246,21 @@ void target_free(struct target *t)
     PQconninfoFree(t->defaults);
     free(t->application);
     free(t);
+}
+
+void target_pool(struct target *t)
+{
+    const char *wish = param_value(t, "target_session_attrs");
+
+    if (!wish || (strcmp(wish, "read-write") != 0 && strcmp(wish, "primary") != 0))
+        return;
+    t->wish = strcmp(wish, "primary") == 0 ? TARGET_PRIMARY : TARGET_READ_WRITE;
+    param_set(t, "target_session_attrs", "any");
+}
+
+enum target_wish target_wish(const struct target *t)
+{
+    return t->wish;
 }
 
 void target_rewind(struct target *t)

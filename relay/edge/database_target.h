@@ -21,6 +21,16 @@ struct target *target_new(struct uv_loop_s *loop, const char *conninfo, const ch
 /* Lookups that still run end by themselves. */
 void target_free(struct target *t);
 
+/* Behind a pooler: what libpq hears about the server when it connects is the pooler's memory, which a failover makes a lie. So it is not
+ * asked to look for a server that takes writes; whoever connects has to ask the server. */
+void target_pool(struct target *t);
+enum target_wish {
+    TARGET_ANY,
+    TARGET_PRIMARY,
+    TARGET_READ_WRITE /* and a session whose transactions may write unless they say otherwise */
+};
+enum target_wish target_wish(const struct target *t); /* of the setting, if the target is pooled */
+
 void target_rewind(struct target *t);
 enum target_step target_next(struct target *t);
 /* Wait no longer for the name that is being resolved. */

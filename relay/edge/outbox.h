@@ -145,6 +145,8 @@ struct outbox_report {
 
 /* Whether the setting `database` can be read; what it leads to is not asked. */
 bool outbox_accepts(const char *database);
+/* Whether it has nothing that a transaction pooler refuses: the parameter `options`, also from PGOPTIONS or the service file. */
+bool outbox_pools(const char *database);
 /* Create or upgrade the schema; idempotent, two at once wait for each other. `dry_run`: only print the SQL to `report`. Returns false
  * with a sentence in `error`. */
 bool outbox_migrate(const struct outbox_settings *settings, bool dry_run, const struct outbox_report *report, char *error,

@@ -158,19 +158,39 @@ static void on_setup(void *data, struct database_result *result, const struct da
         link_ready(c);
 }
 
-static void on_link_connected(void *data)
+static void setup_send(struct outbox_connection *c, enum sql_name which,
+                       void (*done)(void *, struct database_result *, const struct database_error *))
+{
+    c->setup.statement = &c->outbox->sql.list[which];
+    c->setup.done = done;
+    c->setup.data = c;
+    database_send(c->database, &c->setup);
+}
+
+/* Before anything is set: strangers would get it. */
+static void on_backend(void *data, struct database_result *result, const struct database_error *error)
 {
     struct outbox_connection *c = data;
     struct outbox *o = c->outbox;
+    bool pooler = result && probe_sees_pooler(result, database_backend(c->database));
 
-    if (o->settings.pooled) {
+    database_result_free(result);
+    if (error)
+        links_lose(o, error->message);
+    else if (pooler)
+        links_lose(o, PROBE_POOLER_UNEXPECTED);
+    else
+        setup_send(c, link_setups[c - o->links], on_setup);
+}
+
+static void on_link_connected(void *data)
+{
+    struct outbox_connection *c = data;
+
+    if (c->outbox->settings.pooled)
         link_ready(c);
-        return;
-    }
-    c->setup.statement = &o->sql.list[link_setups[c - o->links]];
-    c->setup.done = on_setup;
-    c->setup.data = c;
-    database_send(c->database, &c->setup);
+    else
+        setup_send(c, SQL_BACKEND, on_backend);
 }
 
 static void on_link_lost(void *data, const char *reason)

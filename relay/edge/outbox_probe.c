@@ -31,6 +31,14 @@ static bool truth(const struct database_result *result, unsigned column)
     return database_result_integer(result, 0, column) != 0;
 }
 
+bool probe_sees_pooler(const struct database_result *result, int32_t backend)
+{
+    uint32_t n;
+    const char *text = database_result_value(result, 0, 0, &n);
+
+    return !text || atoi(text) != backend;
+}
+
 enum {
     SERVER_DATABASE,
     SERVER_USER,

@@ -55,6 +55,11 @@ static bool visit_do(struct visit *v, const char *sql, char *error, size_t error
     return result != NULL;
 }
 
+bool outbox_pools(const char *database)
+{
+    return database_pools(database);
+}
+
 bool outbox_accepts(const char *database)
 {
     return database_accepts(database);
@@ -219,6 +224,23 @@ static bool judged(struct check *c, enum probe_result judged, const char *fine)
     return judged != PROBE_REFUSED;
 }
 
+static bool check_pooler(struct check *c)
+{
+    struct database_result *result = visit_ask(c->visit, c->sql.list[SQL_BACKEND].sql, c->sentence, sizeof(c->sentence));
+    bool pooler = result && probe_sees_pooler(result, visit_backend(c->visit)), pooled = c->settings->pooled;
+
+    if (!result)
+        find(c, true, c->sentence);
+    else if (pooler && !pooled)
+        find(c, true, PROBE_POOLER_UNEXPECTED);
+    else if (pooled)
+        find(c, false,
+             pooler ? "a connection pooler is in between, and pooled is on"
+                    : "pooled is on, but no pooler is seen: without one, pooled = off is faster");
+    database_result_free(result);
+    return result && (!pooler || pooled);
+}
+
 static bool check_server(struct check *c)
 {
     const struct database_value table = value_text(c->table);
@@ -273,6 +295,8 @@ static void check_all(struct check *c)
 {
     char error[600];
 
+    if (!check_pooler(c))
+        return;
     if (!c->settings->pooled && !visit_do(c->visit, c->sql.list[SQL_SETUP].sql, error, sizeof(error))) {
         find(c, true, error);
         return;

@@ -169,7 +169,8 @@ static bool build_setups(struct outbox_sql *sql, const struct sql_settings *s)
 
 static bool build_probes(struct outbox_sql *sql)
 {
-    return set(sql, SQL_PROBE_SERVER, "probe_server",
+    return set(sql, SQL_BACKEND, NULL, "SELECT pg_catalog.pg_backend_pid()") &&
+           set(sql, SQL_PROBE_SERVER, "probe_server",
                "SELECT current_database()::text, current_user::text, pg_is_in_recovery(), to_regclass('outbox.meta') IS NOT NULL,"
                " to_regclass($1::text) IS NOT NULL") &&
            set(sql, SQL_PROBE_VERSION, "probe_version", "SELECT major, minor FROM outbox.meta WHERE one") &&

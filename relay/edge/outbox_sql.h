@@ -21,6 +21,7 @@ struct outbox_columns {
 extern const struct outbox_columns outbox_columns_native;
 
 enum sql_name {
+    SQL_BACKEND,       /* the process of the server; not prepared, changes nothing */
     SQL_SETUP,         /* a session's settings, not prepared; in the pooled form database_settings.pooled */
     SQL_SETUP_MARK,    /* the same for marks: in the pooled form it shows whose the transaction is */
     SQL_SETUP_LEASE,   /* the same, with a shorter time for statements */

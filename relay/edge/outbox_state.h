@@ -152,6 +152,14 @@ enum probe_result {
     PROBE_REFUSED
 };
 
+/* Whether somebody else than the server answered our connection: `backend` is what the connection was told when it began, `result` the
+ * answer of SQL_BACKEND. A pooler cannot tell the first one, since it does not know it then. */
+bool probe_sees_pooler(const struct database_result *result, int32_t backend);
+/* Sessions behind a pooler: what to do. */
+#define PROBE_POOLER_UNEXPECTED                                                                                                          \
+    "a connection pooler answers in the server's place, and sessions behind it may be shared with strangers: set pooled = on, or point " \
+    "the setting `database` to the server itself"
+
 /* Judge the answers of SQL_PROBE_SERVER, SQL_PROBE_VERSION and SQL_PROBE_TABLE; `sentence` says what is wrong and what to do. The last
  * one fills ret_sequence (malloc'ed) unless refused. */
 enum probe_result probe_server(const struct database_result *result, const struct outbox_settings *settings, char *sentence,

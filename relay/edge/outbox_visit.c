@@ -110,6 +110,11 @@ bool visit_denied(const struct visit *v)
     return v->denied;
 }
 
+int32_t visit_backend(const struct visit *v)
+{
+    return database_backend(v->database);
+}
+
 struct database_result *visit_ask(struct visit *v, const char *sql, char *error, size_t error_size)
 {
     const struct database_statement statement = {.name = NULL, .sql = sql};

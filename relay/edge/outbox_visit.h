@@ -20,6 +20,7 @@ struct database_result *visit_ask_prepared(struct visit *v, const struct databas
                                            unsigned values_n, char *error, size_t error_size);
 /* Whether the last question was refused for want of a privilege. */
 bool visit_denied(const struct visit *v);
-void visit_close(struct visit *v); /* NULL is allowed. */
+int32_t visit_backend(const struct visit *v); /* as database_backend */
+void visit_close(struct visit *v);            /* NULL is allowed. */
 
 #endif

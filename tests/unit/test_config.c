@@ -243,7 +243,7 @@ TEST(config_help_reads_no_settings)
 
 TEST(config_later_settings_at_their_default)
 {
-    static const char file[] = "kafka.bootstrap.servers = h:1\npooled = off\nlayout = native\ntopic = ${topic}\nformat = plain\n"
+    static const char file[] = "kafka.bootstrap.servers = h:1\nlayout = native\ntopic = ${topic}\nformat = plain\n"
                                "notify = off\non_reject = hold\ndead_letter_topic = ${topic}.dead\nretention_sent = off\n"
                                "retention_dead = off\nrate_max = off\nlog_keys = off\n";
     struct config c = settings_good(file, NULL, NULL);
@@ -290,9 +290,10 @@ TEST(config_table_and_example)
     struct config c;
 
     CHECK(strstr(table, "| `poll_min_ms` | `1` | between fetches while rows come |\n") != NULL);
-    CHECK(strstr(table, "| `pooled` | `off` | behind a transaction-mode pooler (not in this version) |\n") != NULL);
+    CHECK(strstr(table, "| `pooled` | `off` | on: behind a transaction-mode pooler |\n") != NULL);
+    CHECK(strstr(table, "| `notify` | `off` | wake up by LISTEN as well (not in this version) |\n") != NULL);
     CHECK(strstr(ini, "\n#poll_min_ms = 1\n") != NULL);
-    CHECK(strstr(ini, "pooled") == NULL);
+    CHECK(strstr(ini, "notify") == NULL);
     c = settings_good(ini, NULL, NULL);
     config_reset(&c);
     /* Every line of the example is what it says to be: the default. */

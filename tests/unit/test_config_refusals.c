@@ -77,7 +77,11 @@ TEST(config_refused_values)
         {"mark = progress", "FILE:2: mark: \"progress\" is not in this version; choose one of: sent_at delete"},
         {"durability = replicated", "FILE:2: durability: \"replicated\" is not in this version; choose one of: local off"},
         {"log_level = trace", "FILE:2: log_level cannot be \"trace\"; choose one of: error warning info debug"},
-        {"pooled = on", "FILE:2: pooled is not in this version; leave it out, or at off"},
+        {"pooled = yes", "FILE:2: pooled cannot be \"yes\"; choose one of: off on"},
+        {"pooled = on\ndatabase = options=-cjit=off",
+         "FILE:2: pooled: a transaction pooler refuses the parameter options of database, of PGOPTIONS or of a service; leave it out, and "
+         "use ALTER ROLE ... SET instead"},
+        {"notify = on", "FILE:2: notify is not in this version; leave it out, or at off"},
         {"attempts_max = 10", "FILE:2: attempts_max is not in this version; leave it out"},
         {"retention_sent = 24h", "FILE:2: retention_sent is not in this version; leave it out, or at off"},
         {"layout = debezium", "FILE:2: layout is not in this version; leave it out, or at native"},
@@ -181,20 +185,10 @@ TEST(config_refused_verbs_of_later_versions)
 
 TEST(config_refused_settings_of_later_versions)
 {
-    static const char *const flags[] = {"--pooled=on",
-                                        "--layout=debezium",
-                                        "--topic=a",
-                                        "--format=cloudevents",
-                                        "--notify=on",
-                                        "--on-reject=dead-letter",
-                                        "--dead-letter-topic=d",
-                                        "--attempts-max=3",
-                                        "--retention-sent=1h",
-                                        "--retention-dead=1h",
-                                        "--rate-max=1",
-                                        "--log-keys=on",
-                                        "--mark=progress",
-                                        "--durability=replicated"};
+    static const char *const flags[] = {
+        "--layout=debezium",     "--topic=a",        "--format=cloudevents",   "--notify=on",         "--on-reject=dead-letter",
+        "--dead-letter-topic=d", "--attempts-max=3", "--retention-sent=1h",    "--retention-dead=1h", "--rate-max=1",
+        "--log-keys=on",         "--mark=progress",  "--durability=replicated"};
 
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         CHECK(strstr(settings_bad(NULL, (const char *[]){"migrate", flags[i], NULL}, NULL), "is not in this version") != NULL);
@@ -207,7 +201,8 @@ TEST(config_refused_in_the_environment)
         {"OUTBOX_RELAY_POLL_MIN_MS=x", "OUTBOX_RELAY_POLL_MIN_MS must be a whole number from 1 to 60000 (milliseconds), not \"x\""},
         {"OUTBOX_RELAY_CONFIG=/nowhere/x", "OUTBOX_RELAY_CONFIG: cannot read \"/nowhere/x\": No such file or directory"},
         {"OUTBOX_RELAY_a b=x", "a variable in the environment that begins with OUTBOX_RELAY_ has no setting's name"},
-        {"OUTBOX_RELAY_POOLED=on", "OUTBOX_RELAY_POOLED is not in this version; leave it out, or at off"},
+        {"OUTBOX_RELAY_NOTIFY=on", "OUTBOX_RELAY_NOTIFY is not in this version; leave it out, or at off"},
+        {"OUTBOX_RELAY_POOLED=1", "OUTBOX_RELAY_POOLED cannot be \"1\"; choose one of: off on"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
