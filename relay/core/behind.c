@@ -14,12 +14,13 @@ enum record_state {
 
 struct record {
     enum record_state state;
-    bool suspect, listed;
-    uint32_t attempts;
+    bool suspect, probes, listed;
+    uint32_t attempts, saved_attempts;
     uint32_t next, prev; /* on the list of records that are not clear */
     int64_t from;
     int64_t page_from; /* `from` when it joined the page that is asked for; 0: it did not */
-    int64_t saved;     /* its first unsettled id in the database; 0: it is not there */
+    int64_t probe_upto;
+    int64_t saved; /* its first unsettled id in the database; 0: it is not there */
     uint64_t retry_ms;
 };
 
@@ -80,6 +81,13 @@ static void record_list(struct behind *b, uint32_t record)
     b->tail = record;
 }
 
+static void record_forget_past(struct record *r)
+{
+    r->suspect = r->probes = false;
+    r->attempts = 0;
+    r->probe_upto = 0;
+}
+
 static void record_unlist_if_clear(struct behind *b, uint32_t record)
 {
     struct record *r = record_at(b, record);
@@ -94,8 +102,8 @@ static void record_unlist_if_clear(struct behind *b, uint32_t record)
         b->tail = r->prev;
     else
         record_at(b, r->next)->prev = r->prev;
-    r->listed = r->suspect = false; /* the number may be given away: its next user has no past */
-    r->attempts = 0;
+    r->listed = false;
+    record_forget_past(r); /* the number may be given away */
 }
 
 static void record_set(struct behind *b, uint32_t record, enum record_state state)
@@ -150,11 +158,34 @@ bool behind_go(struct behind *b, uint32_t record, int64_t from, uint64_t retry_m
     return is_new;
 }
 
-void behind_load(struct behind *b, uint32_t record, int64_t first_id)
+void behind_load(struct behind *b, uint32_t record, int64_t first_id, uint32_t attempts)
 {
+    struct record *r = record_at(b, record);
+
     (void)behind_go(b, record, first_id, 0, true);
-    record_at(b, record)->attempts = 0;
-    record_at(b, record)->saved = first_id;
+    r->probes = true;
+    r->attempts = r->saved_attempts = attempts;
+    r->saved = first_id;
+}
+
+void behind_probe(struct behind *b, uint32_t record, int64_t upto)
+{
+    struct record *r = record_at(b, record);
+
+    assert(r->state == RECORD_BEHIND);
+    r->suspect = r->probes = true;
+    if (upto > r->probe_upto)
+        r->probe_upto = upto;
+}
+
+bool behind_probes(const struct behind *b, uint32_t record)
+{
+    return record_at(b, record)->state == RECORD_BEHIND && record_at(b, record)->probes;
+}
+
+int64_t behind_probe_upto(const struct behind *b, uint32_t record)
+{
+    return record_at(b, record)->probe_upto;
 }
 
 void behind_back(struct behind *b, uint32_t record, int64_t from)
@@ -167,6 +198,7 @@ void behind_back(struct behind *b, uint32_t record, int64_t from)
 void behind_dissolve(struct behind *b, uint32_t record)
 {
     record_at(b, record)->page_from = 0;
+    record_forget_past(record_at(b, record));
     record_set(b, record, RECORD_LIVE);
 }
 
@@ -194,8 +226,7 @@ uint32_t behind_attempts(const struct behind *b, uint32_t record)
 
 void behind_acked(struct behind *b, uint32_t record)
 {
-    record_at(b, record)->suspect = false;
-    record_at(b, record)->attempts = 0;
+    record_forget_past(record_at(b, record));
 }
 
 uint64_t behind_retry_ms(const struct behind *b, uint32_t record)
@@ -270,14 +301,17 @@ int64_t behind_save(struct behind *b, uint32_t record, int64_t first, int64_t fl
     return first;
 }
 
-int64_t behind_saved(const struct behind *b, uint32_t record)
+bool behind_is_saved(const struct behind *b, uint32_t record, int64_t first_id, uint32_t attempts)
 {
-    return record_at(b, record)->saved;
+    const struct record *r = record_at(b, record);
+
+    return r->saved == first_id && (first_id == 0 || r->saved_attempts == attempts);
 }
 
-void behind_on_saved(struct behind *b, uint32_t record, int64_t first_id)
+void behind_on_saved(struct behind *b, uint32_t record, int64_t first_id, uint32_t attempts)
 {
     record_at(b, record)->saved = first_id;
+    record_at(b, record)->saved_attempts = attempts;
     record_unlist_if_clear(b, record);
 }
 
@@ -288,8 +322,9 @@ uint64_t behind_digest(const struct behind *b, uint64_t now_ms)
     for (uint32_t record = b->head; record != BEHIND_NONE; record = record_at(b, record)->next) {
         const struct record *r = record_at(b, record);
 
-        digest = digest_add(digest_add(digest, record), (uint64_t)r->state << 1 | r->suspect);
+        digest = digest_add(digest_add(digest, record), (uint64_t)r->state << 2 | (uint64_t)(r->probes * 2 + r->suspect));
         digest = digest_add(digest_add(digest, r->attempts), (uint64_t)r->saved);
+        digest = digest_add(digest_add(digest, r->saved_attempts), (uint64_t)r->probe_upto);
         if (r->state != RECORD_BEHIND)
             continue;
         digest = digest_add(digest_add(digest, (uint64_t)r->from), (uint64_t)r->page_from);

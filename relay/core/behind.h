@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the tail passed by: a lane that is stuck or had a row refused, or a whole topic that is missing or forbidden. One record however many
- * rows it covers: `from`, the first id that was not admitted to the window.
+/* What the tail passed by: a lane that is stuck or had a row refused, a whole topic that is missing or forbidden, a key one of whose rows was
+ * refused alone. One record however many rows it covers: `from`, the first id that was not admitted to the window.
  *
  *   LIVE --go--> BEHIND --caught up with the highest id seen--> COVERED --its rows are above the floor--> LIVE
  *
  * The tail does not admit rows of a BEHIND record at or above `from`; a catch-up page brings them, and moves `from` on. Saved is not `from`
  * but the first id that is not settled; COVERED: it still has to be saved, because the floor may have passed rows of it that are in the
- * window. Records have numbers: that of a lane, or `lanes_max` plus that of a topic.
+ * window. Records have numbers: that of a lane; after those the topics', after those the keys'.
  */
 #ifndef RELAY_CORE_BEHIND_H
 #define RELAY_CORE_BEHIND_H
@@ -32,11 +32,16 @@ bool behind_is_clear(const struct behind *b, uint32_t record);           /* LIVE
 bool behind_admits(const struct behind *b, uint32_t record, int64_t id); /* may the tail admit a row of it? */
 int64_t behind_from(const struct behind *b, uint32_t record);
 
-/* Goes behind at `from`, or further back if it is. Not caught up before `retry_ms`. `suspect`: one row at a time until one is acknowledged.
+/* Goes behind at `from`, or further back if it is. Not caught up before `retry_ms`. `suspect`: one more attempt failed; one row at a time
+ * until one is acknowledged.
  * Returns whether it was not behind before. */
 bool behind_go(struct behind *b, uint32_t record, int64_t from, uint64_t retry_ms, bool suspect);
-/* It is saved in the database with its first unsettled id (after a start). */
-void behind_load(struct behind *b, uint32_t record, int64_t first_id);
+/* It is saved in the database with its first unsettled id (after a start): a suspect, and probed. */
+void behind_load(struct behind *b, uint32_t record, int64_t first_id, uint32_t attempts);
+/* Its rows go through the probe session: those up to `upto` may be refused (0: nobody knows which). */
+void behind_probe(struct behind *b, uint32_t record, int64_t upto);
+bool behind_probes(const struct behind *b, uint32_t record);
+int64_t behind_probe_upto(const struct behind *b, uint32_t record);
 /* Rows of it came back and were dropped: not admitted is what is at or above `from`, if that is further back. */
 void behind_back(struct behind *b, uint32_t record, int64_t from);
 /* Its rows are covered by another record now: LIVE, to be deleted with the next save. */
@@ -46,7 +51,7 @@ void behind_wait(struct behind *b, uint32_t record, uint64_t retry_ms);
 
 bool behind_suspect(const struct behind *b, uint32_t record);
 uint32_t behind_attempts(const struct behind *b, uint32_t record); /* times it went behind as a suspect since the last acknowledgement */
-void behind_acked(struct behind *b, uint32_t record);              /* something of it was acknowledged: no suspect, no attempts */
+void behind_acked(struct behind *b, uint32_t record);              /* what was suspected was acknowledged: no suspect, no attempts */
 uint64_t behind_retry_ms(const struct behind *b, uint32_t record);
 
 /* --- pages -------------------------------------------------------------------------------------------------------- */
@@ -69,10 +74,11 @@ uint32_t behind_n(const struct behind *b); /* BEHIND ones */
 /* What is to be saved of it, when its smallest id in the window is `first` (INT64_MAX: none) and `floor` is saved with it; 0: nothing. A
  * COVERED record whose rows are all above the floor becomes LIVE. */
 int64_t behind_save(struct behind *b, uint32_t record, int64_t first, int64_t floor);
-int64_t behind_saved(const struct behind *b, uint32_t record); /* BEHIND_UNKNOWN: a save of it was not answered */
+/* Is this what the database has of it? Not if a save of it was not answered. */
+bool behind_is_saved(const struct behind *b, uint32_t record, int64_t first_id, uint32_t attempts);
+/* This is saved of it, 0: nothing; BEHIND_UNKNOWN: a save is on its way. It may be clear now and off the list. */
+void behind_on_saved(struct behind *b, uint32_t record, int64_t first_id, uint32_t attempts);
 #define BEHIND_UNKNOWN (-1)
-/* `first_id` is saved of it, 0: nothing. It may be clear now and off the list. */
-void behind_on_saved(struct behind *b, uint32_t record, int64_t first_id);
 
 uint64_t behind_digest(const struct behind *b, uint64_t now_ms);
 

@@ -57,3 +57,10 @@ uint64_t hash_key(const char *topic, size_t topic_n, const void *key, size_t key
     h = fnv1a(h, key, key_n);
     return h ? h : 1;
 }
+
+uint64_t hash_event_id(const unsigned char bytes[16])
+{
+    uint64_t h = fnv1a(0xcbf29ce484222325u, bytes, 16);
+
+    return h ? h : 1;
+}

@@ -73,11 +73,12 @@ static void relay_lay_out(struct relay *r)
     r->window_at = part_reserve(&total, window_size(l->window_rows, l->lanes_max));
     r->gaps_at = part_reserve(&total, gaps_size(l->ranges_max, l->writers_max));
     r->topics_at = part_reserve(&total, topics_size(l->topics_max, l->lanes_max));
-    r->behind_at = part_reserve(&total, behind_size(l->lanes_max + l->topics_max));
+    r->behind_at = part_reserve(&total, behind_size(l->lanes_max + l->topics_max + l->keys_max));
+    r->keys_at = part_reserve(&total, keys_size(l->keys_max));
     r->marks_at = part_reserve(&total, marks_size(l->mark_rows));
     r->firsts_at = part_reserve(&total, l->lanes_max * sizeof(int64_t));
-    r->changes_at = part_reserve(&total, (l->lanes_max + l->topics_max) * sizeof(struct relay_behind));
-    r->change_records_at = part_reserve(&total, (l->lanes_max + l->topics_max) * sizeof(uint32_t));
+    r->changes_at = part_reserve(&total, (l->lanes_max + l->topics_max + l->keys_max) * sizeof(struct relay_behind));
+    r->change_records_at = part_reserve(&total, (l->lanes_max + l->topics_max + l->keys_max) * sizeof(uint32_t));
     r->size = total;
 }
 
@@ -98,7 +99,9 @@ struct relay *relay_new(const struct relay_limits *limits, uint64_t now_ms)
     (void)window_init(relay_window(r), l->window_rows, l->window_bytes, l->lanes_max, l->lane_rows);
     (void)gaps_init(relay_gaps_of(r), l->ranges_max, l->writers_max, 0);
     (void)topics_init(relay_topics(r), l->topics_max, l->lanes_max);
-    (void)behind_init(relay_behind_of(r), l->lanes_max + l->topics_max);
+    (void)behind_init(relay_behind_of(r), l->lanes_max + l->topics_max + l->keys_max);
+    (void)keys_init(relay_keys(r), l->keys_max);
+    window_set_idle_cold(relay_window(r), l->idle_cold_ms);
     (void)marks_init(relay_marks_of(r), l->mark_rows);
     lease_init(&r->lease, l->lease_ttl_ms, l->lease_margin_ms);
     pace_init(&r->pace, l->poll_min_ms, l->poll_max_ms, l->backoff_min_ms, l->backoff_max_ms, l->seed, now_ms);

@@ -71,7 +71,7 @@ struct relay_limits {
     uint32_t keys_max;                /* keys that may wait each for itself; beyond it their lane does */
     uint32_t probe_rest_ms;           /* the probe session is closed when it had nothing to do for so long */
     uint32_t idle_cold_ms;            /* a lane that was silent for so long is cold again; relay_on_idle_limit lowers it */
-    uint32_t patrol_ids, patrol_ms;   /* ids a page of the patrol spans, and how often there is one */
+    uint32_t patrol_ids, patrol_ms;   /* ids a page of the patrol spans (0: no patrol), and how often there is one */
     uint32_t patrol_back_ms;          /* how far back it looks: to where the floor stood so long ago... */
     uint32_t patrol_back_ids;         /* ...or after a start so many ids */
     uint64_t seed;                    /* of the jitter */

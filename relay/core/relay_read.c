@@ -14,6 +14,7 @@ void relay_start_over(struct relay *r, uint64_t now_ms, bool lease_was_lost)
     window_start_over(relay_window(r));
     gaps_reset(relay_gaps_of(r), 0);
     behind_reset(relay_behind_of(r));
+    keys_reset(relay_keys(r));
     lease_lost(&r->lease, now_ms, false);
     r->read_void = r->reading != RELAY_READING_NOTHING;
     r->flush_void = r->flushing;
@@ -39,21 +40,20 @@ static uint32_t free_lane_number(struct relay *r)
     return TOPICS_NO_LANE;
 }
 
-/* The lane that a saved record names, with a number found or made; TOPICS_NO_LANE: what was handed holds them all. */
-static uint32_t saved_lane(struct relay *r, const struct relay_behind *saved)
+uint32_t relay_lane_numbered(struct relay *r, uint32_t topic, int32_t partition, bool probe)
 {
     struct topics *t = relay_topics(r);
-    uint32_t lane = topics_find_lane(t, saved->topic, saved->partition);
+    uint32_t lane = (probe ? topics_find_probe : topics_find_lane)(t, topic, partition);
 
     if (lane != TOPICS_NO_LANE)
         return lane;
-    lane = topics_add_lane(t, saved->topic, saved->partition);
+    lane = (probe ? topics_add_probe : topics_add_lane)(t, topic, partition);
     if (lane == TOPICS_NO_LANE && free_lane_number(r) != TOPICS_NO_LANE)
-        lane = topics_add_lane(t, saved->topic, saved->partition);
+        lane = (probe ? topics_add_probe : topics_add_lane)(t, topic, partition);
     if (lane == TOPICS_NO_LANE)
         return lane;
-    window_lane_open(relay_window(r), lane, saved->partition == TOPICS_UNPLACED);
-    window_lane_pause(relay_window(r), lane, topics_state(t, saved->topic) != TOPICS_OPEN);
+    window_lane_open(relay_window(r), lane, partition == TOPICS_UNPLACED, probe);
+    window_lane_pause(relay_window(r), lane, topics_state(t, topic) != TOPICS_OPEN);
     return lane;
 }
 
@@ -63,16 +63,20 @@ static void record_load(struct relay *r, uint64_t now_ms, const struct relay_beh
     uint32_t lane;
 
     topics_use(relay_topics(r), now_ms, saved->topic);
-    if (saved->partition == RELAY_WHOLE_TOPIC) {
-        behind_load(relay_behind_of(r), relay_topic_record(r, saved->topic), saved->first_id);
+    if (saved->key_hash != 0) {
+        relay_key_load(r, now_ms, saved);
         return;
     }
-    lane = saved_lane(r, saved);
+    if (saved->partition == RELAY_WHOLE_TOPIC) {
+        behind_load(relay_behind_of(r), relay_topic_record(r, saved->topic), saved->first_id, 0);
+        return;
+    }
+    lane = relay_lane_numbered(r, saved->topic, saved->partition, false);
     if (lane == TOPICS_NO_LANE) { /* the record of its topic covers it; the saved one is found again at the next start */
         (void)behind_go(relay_behind_of(r), relay_topic_record(r, saved->topic), saved->first_id, now_ms, false);
         return;
     }
-    behind_load(relay_behind_of(r), lane, saved->first_id);
+    behind_load(relay_behind_of(r), lane, saved->first_id, 0);
     /* Unplaced: partitions may have been added since, nobody can tell which lanes its rows are of. Or its rows go elsewhere now. */
     if (saved->partition == TOPICS_UNPLACED || !topics_places(relay_topics(r), saved->topic, saved->partition))
         relay_topic_instead(r, now_ms, lane);
@@ -82,7 +86,8 @@ static void record_load(struct relay *r, uint64_t now_ms, const struct relay_beh
 static void stuck_lanes_go_behind(struct relay *r, uint64_t now_ms)
 {
     for (uint32_t lane = 0; lane < topics_lanes_top(relay_topics(r)); lane++) {
-        if (topics_lane_used(relay_topics(r), lane) && window_lane_stuck(relay_window(r), lane) && !behind_is(relay_behind_of(r), lane))
+        if (topics_lane_used(relay_topics(r), lane) && window_lane_stuck(relay_window(r), lane) &&
+            !topics_lane_probe(relay_topics(r), lane) && !behind_is(relay_behind_of(r), lane))
             relay_lane_goes_behind(r, now_ms, lane, RELAY_FAULT_PASSING, false);
     }
 }
@@ -99,6 +104,7 @@ void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, cons
     lease_granted(&r->lease, asked_at_ms, saved->token);
     gaps_reset(relay_gaps_of(r), saved->floor);
     behind_reset(relay_behind_of(r));
+    keys_reset(relay_keys(r));
     for (uint32_t i = 0; i < saved->behind_n; i++)
         record_load(r, now_ms, &saved->behind[i]);
     stuck_lanes_go_behind(r, now_ms);
@@ -112,6 +118,7 @@ void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, cons
     r->dirty = true;
     r->page_dirty = true;
     pace_read_now(&r->pace, now_ms);
+    relay_patrol_restart(r, now_ms);
     relay_note(r, (struct relay_told){.note = RELAY_NOTE_LEASE_HELD, .from = saved->floor});
     if (saved->floor_reset)
         relay_note(r, (struct relay_told){.note = RELAY_NOTE_FLOOR_RESET});
@@ -140,16 +147,7 @@ uint32_t relay_lane_of(struct relay *r, uint64_t now_ms, const struct row *row)
     topics_use(t, now_ms, row->topic);
     partition = topics_lane_partition(t, row->topic, row->partition, row->spread);
     lane = topics_find_lane(t, row->topic, partition);
-    if (lane != TOPICS_NO_LANE)
-        return lane;
-    lane = topics_add_lane(t, row->topic, partition);
-    if (lane == TOPICS_NO_LANE && free_lane_number(r) != TOPICS_NO_LANE)
-        lane = topics_add_lane(t, row->topic, partition);
-    if (lane == TOPICS_NO_LANE)
-        return lane;
-    window_lane_open(relay_window(r), lane, partition == TOPICS_UNPLACED);
-    window_lane_pause(relay_window(r), lane, topics_state(t, row->topic) != TOPICS_OPEN);
-    return lane;
+    return lane != TOPICS_NO_LANE ? lane : relay_lane_numbered(r, row->topic, partition, false);
 }
 
 /* --- sending ------------------------------------------------------------------------------------------------------ */
@@ -252,6 +250,8 @@ bool relay_next_read(struct relay *r, uint64_t now_ms, struct relay_action *ret_
         *ret_action = (struct relay_action){.type = RELAY_WRITERS};
         return true;
     }
+    if (!r->marks_first && r->read_attempts == 0 && relay_next_patrol(r, now_ms, ret_action))
+        return true;
     fetch_due = fetch_is_due(r, now_ms);
     if (r->read_attempts > 0 && !fetch_due) /* a read failed: the others of its kind wait as long */
         return false;
@@ -276,6 +276,8 @@ uint64_t relay_read_due_ms(const struct relay *r)
         writers_ms = r->writers_ms;
     if (r->marks_first || !relay_has_room(r))
         due_ms = UINT64_MAX;
+    if (!r->marks_first && r->read_attempts == 0 && r->patrol_ms < due_ms)
+        due_ms = r->patrol_ms;
     if (writers_ms < due_ms)
         due_ms = writers_ms;
     return behind_n(relay_behind_of(r)) > 0 && r->page_due_ms < due_ms ? r->page_due_ms : due_ms;
@@ -289,39 +291,78 @@ static void slots_clear(row_slot *slots, uint32_t n)
         slots[i] = ROW_NO_SLOT;
 }
 
+/* A row of a gap that shows below `from` of what goes one row at a time: that goes back to it, and a page brings it in its turn. */
+static bool row_goes_back(struct relay *r, uint32_t lane, uint32_t key, int64_t id)
+{
+    struct behind *b = relay_behind_of(r);
+    uint32_t topic_record = relay_topic_record(r, topics_lane_topic(relay_topics(r), lane));
+    bool back = false;
+
+    if (behind_n(b) == 0)
+        return false;
+    if (key != KEYS_NONE && behind_is(b, relay_key_record(r, key))) {
+        behind_back(b, relay_key_record(r, key), id);
+        back = true;
+    }
+    if (behind_probes(b, lane)) {
+        behind_back(b, lane, id);
+        back = true;
+    }
+    if (behind_probes(b, topic_record)) {
+        behind_back(b, topic_record, id);
+        back = true;
+    }
+    return back;
+}
+
+row_slot relay_row_admit(struct relay *r, const struct row *row, uint32_t lane, uint32_t key, const struct relay_read *read)
+{
+    if (key != KEYS_NONE)
+        keys_row_in(relay_keys(r), key, row->id, topics_lane_probe(relay_topics(r), lane));
+    return window_admit(relay_window(r), row, lane, r->limits.durability != RELAY_DURABILITY_OFF ? read->insert_lsn : 0);
+}
+
 /* See and admit the rows; returns up to which id the read counts as whole, and how many rows were wanted. */
 static int64_t fetch_take(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots, uint32_t *ret_wanted,
                           uint32_t *ret_settled)
 {
-    uint64_t lsn = r->limits.durability != RELAY_DURABILITY_OFF ? read->insert_lsn : 0;
-
     *ret_wanted = *ret_settled = 0;
     for (uint32_t i = 0; i < read->rows_n; i++) {
         const struct row *row = &read->rows[i];
-        uint32_t lane = row->settled ? 0 : relay_lane_of(r, now_ms, row);
+        uint32_t lane = row->settled ? 0 : relay_lane_of(r, now_ms, row), key = KEYS_NONE;
 
         if (lane == TOPICS_NO_LANE)
             return row->id - 1;
         if (!gaps_read_see(relay_gaps_of(r), now_ms, row->id))
             return row->id - 1;
-        if (!row->settled && relay_record_over(r, lane, row->id) == BEHIND_NONE && !window_knows(relay_window(r), row))
-            ret_slots[i] = window_admit(relay_window(r), row, lane, lsn);
         *ret_settled += row->settled;
-        *ret_wanted += row->settled || ret_slots[i] != ROW_NO_SLOT;
+        *ret_wanted += row->settled;
+        if (row->settled || window_knows(relay_window(r), row))
+            continue;
+        key = relay_key_of(r, row);
+        if (relay_is_passed_by(r, lane, key, row->id) || row_goes_back(r, lane, key, row->id))
+            continue;
+        ret_slots[i] = relay_row_admit(r, row, lane, key, read);
+        ++*ret_wanted;
     }
     return read->upto;
 }
 
-/* An answer is worth nothing when another holds the lease since, or when it was read under another token. */
-static bool read_counts(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots)
+/* Only a flush on the standbys counts, where that is wanted. */
+void relay_read_flushed(struct relay *r, const struct relay_read *read)
+{
+    if (r->limits.durability != RELAY_DURABILITY_REPLICATED)
+        window_flushed(relay_window(r), read->flush_lsn);
+}
+
+bool relay_read_counts(struct relay *r, uint64_t now_ms, struct relay_token token)
 {
     r->reading = RELAY_READING_NOTHING;
     r->read_attempts = 0;
     r->page_dirty = true;
-    slots_clear(ret_slots, read->rows_n);
     if (r->read_void)
         return false;
-    if (lease_has(&r->lease, read->token))
+    if (lease_has(&r->lease, token))
         return true;
     relay_start_over(r, now_ms, false);
     return false;
@@ -333,7 +374,8 @@ void relay_on_fetched(struct relay *r, uint64_t now_ms, const struct relay_read 
     int64_t upto, closed_upto = gaps_closed_upto(relay_gaps_of(r));
 
     assert(r->reading == RELAY_READING_FETCH);
-    if (!read_counts(r, now_ms, read, ret_slots)) {
+    slots_clear(ret_slots, read->rows_n);
+    if (!relay_read_counts(r, now_ms, read->token)) {
         window_forget(relay_window(r));
         return;
     }
@@ -345,80 +387,12 @@ void relay_on_fetched(struct relay *r, uint64_t now_ms, const struct relay_read 
     upto = fetch_take(r, now_ms, read, ret_slots, &wanted, &settled);
     gaps_read_end(relay_gaps_of(r), upto);
     settled_learn(r, settled > 0);
-    window_flushed(relay_window(r), read->flush_lsn);
+    relay_read_flushed(r, read);
     window_forget(relay_window(r));
     if (wanted > 0 || gaps_closed_upto(relay_gaps_of(r)) != closed_upto)
         r->dirty = true;
     r->idle = upto == INT64_MAX && wanted == 0 && r->read_full;
     pace_read_answered(&r->pace, now_ms, wanted > 0, upto != INT64_MAX);
-}
-
-/* Rows of one page, in id order, into the window while there is room. Returns the id up to which the page counts. */
-static int64_t page_take(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots)
-{
-    struct behind *b = relay_behind_of(r);
-    struct window *w = relay_window(r);
-
-    for (uint32_t i = 0; i < read->rows_n; i++) {
-        const struct row *row = &read->rows[i];
-        uint32_t lane = relay_lane_of(r, now_ms, row), record;
-
-        if (lane == TOPICS_NO_LANE || window_room_rows(w) == 0 || window_room_bytes(w) == 0)
-            return row->id - 1;
-        record = relay_record_over(r, lane, row->id);
-        /* A live lane's row that is not in the window was lost by somebody's mistake, or its partition's lane changed: take it. */
-        if (record != BEHIND_NONE && !behind_page_has(b, record))
-            continue;
-#ifndef MUTANT_PAGE_TAKES_GAP
-        if (gaps_open_at(relay_gaps_of(r), row->id))
-            continue; /* an earlier row of its transaction may lie below: the next fetch brings both */
-#endif
-        if (window_knows(w, row))
-            continue;
-        if (record == lane && behind_suspect(b, record) && !window_lane_empty(w, lane)) {
-            behind_page_move(b, record, row->id);
-            continue;
-        }
-        ret_slots[i] = window_admit(w, row, lane, r->limits.durability != RELAY_DURABILITY_OFF ? read->insert_lsn : 0);
-    }
-    return read->upto;
-}
-
-void relay_on_caught_up(struct relay *r, uint64_t now_ms, const struct relay_read *read, row_slot *ret_slots)
-{
-    struct behind *b = relay_behind_of(r);
-    uint32_t topic = r->page_topic, record;
-    int64_t upto;
-
-    assert(r->reading == RELAY_READING_PAGE);
-    if (!read_counts(r, now_ms, read, ret_slots) || r->stopping) {
-        window_forget(relay_window(r));
-        return;
-    }
-    upto = page_take(r, now_ms, read, ret_slots);
-    record = relay_topic_record(r, topic);
-    if (upto > r->page_upto)
-        upto = r->page_upto;
-    if (behind_page_has(b, record) && upto >= behind_from(b, record))
-        behind_page_move(b, record, upto + 1);
-    for (uint32_t lane = topics_first_lane(relay_topics(r), topic); lane != TOPICS_NO_LANE;
-         lane = topics_next_lane(relay_topics(r), lane)) {
-        if (behind_page_has(b, lane) && upto >= behind_from(b, lane))
-            behind_page_move(b, lane, upto + 1);
-    }
-    window_flushed(relay_window(r), read->flush_lsn);
-    window_forget(relay_window(r));
-    r->page_topic = TOPICS_NO_TOPIC;
-    r->dirty = true;
-}
-
-void relay_on_patrolled(struct relay *r, uint64_t now_ms, const struct relay_read *read)
-{
-    (void)now_ms;
-    (void)read;
-    assert(r->reading == RELAY_READING_PATROL);
-    r->reading = RELAY_READING_NOTHING;
-    window_forget(relay_window(r));
 }
 
 void relay_on_writers(struct relay *r, uint64_t now_ms, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n,

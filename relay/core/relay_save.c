@@ -47,10 +47,18 @@ uint32_t relay_marks(const struct relay *r, const int64_t **ret_ids, const struc
     return marks_n(m);
 }
 
+static void key_of_marked(struct relay *r, row_slot slot)
+{
+    uint32_t key = relay_key_of_slot(r, slot);
+
+    if (key != KEYS_NONE && topics_lane_probe(relay_topics(r), window_lane(relay_window(r), slot)))
+        keys_row_marked(relay_keys(r), key);
+}
+
 void relay_on_marked(struct relay *r, uint64_t now_ms, const int64_t *missed, uint32_t missed_n)
 {
     struct marks *m = relay_marks_of(r);
-    bool remember = r->reading == RELAY_READING_FETCH || r->reading == RELAY_READING_PAGE;
+    bool remember = r->reading != RELAY_READING_NOTHING && r->reading != RELAY_READING_WRITERS;
 
     (void)now_ms;
     assert(r->marking);
@@ -70,6 +78,8 @@ void relay_on_marked(struct relay *r, uint64_t now_ms, const int64_t *missed, ui
     for (uint32_t i = 0; i < marks_n(m); i++) {
         if (i + 8 < marks_n(m))
             window_expect(relay_window(r), marks_slot(m, i + 8));
+        if (keys_n(relay_keys(r)) > 0)
+            key_of_marked(r, marks_slot(m, i));
         window_marked(relay_window(r), marks_slot(m, i), remember);
     }
     r->marking = false;
@@ -108,7 +118,7 @@ bool relay_next_flush(struct relay *r, uint64_t now_ms, struct relay_action *ret
         return false;
     r->flushing = true;
     r->flush_void = false;
-    r->flush_forced = now_ms < r->force_until_ms;
+    r->flush_forced = now_ms < r->force_until_ms || r->limits.durability == RELAY_DURABILITY_REPLICATED;
     *ret_action = (struct relay_action){.type = RELAY_FLUSH, .force = r->flush_forced};
     return true;
 }
@@ -160,7 +170,13 @@ static int64_t floor_of(const struct relay *r, const int64_t *firsts)
     int64_t floor = gaps_closed_upto(relay_gaps_of(r));
 
     for (uint32_t lane = 0; lane < topics_lanes_top(relay_topics(r)); lane++) {
-        if (firsts[lane] == INT64_MAX || behind_covers(b, lane) ||
+        uint32_t main_lane;
+
+        if (firsts[lane] == INT64_MAX)
+            continue;
+        main_lane = relay_lane_main(r, lane);
+        /* Rows of keys in a probe lane are covered too, but not told apart here: the floor waits for them. */
+        if ((main_lane != TOPICS_NO_LANE && behind_covers(b, main_lane)) ||
             behind_covers(b, relay_topic_record(r, topics_lane_topic(relay_topics(r), lane))))
             continue;
         floor = relay_least(floor, firsts[lane] - 1);
@@ -168,19 +184,40 @@ static int64_t floor_of(const struct relay *r, const int64_t *firsts)
     return floor > r->floor ? floor : r->floor;
 }
 
+/* The smallest id of a record's rows in the window. */
+static int64_t record_first(const struct relay *r, uint32_t record, const int64_t *firsts)
+{
+    uint32_t probe;
+
+    if (relay_is_key_record(r, record))
+        return keys_first(relay_keys(r), record - relay_key_record(r, 0));
+    if (record >= r->limits.lanes_max)
+        return topic_first(r, relay_record_topic(r, record), firsts);
+    probe = relay_lane_probe(r, record);
+    return probe != TOPICS_NO_LANE ? relay_least(firsts[record], firsts[probe]) : firsts[record];
+}
+
+/* Only a key's are saved: those of lanes and topics say how long to wait, and waiting begins anew with each start. */
+static uint32_t record_attempts(const struct relay *r, uint32_t record)
+{
+    return relay_is_key_record(r, record) ? behind_attempts(relay_behind_of(r), record) : 0;
+}
+
 static void change_add(struct relay *r, uint32_t record, int64_t first_id)
 {
     struct relay_behind *change = (struct relay_behind *)relay_part(r, r->changes_at) + r->changes_n;
-    bool is_lane = record < r->limits.lanes_max;
+    bool is_lane = record < r->limits.lanes_max, is_key = relay_is_key_record(r, record);
 
     *change = (struct relay_behind){
-        .topic = is_lane ? topics_lane_topic(relay_topics(r), record) : record - r->limits.lanes_max,
+        .topic = relay_record_topic(r, record),
         .partition = is_lane ? topics_partition_of(relay_topics(r), record) : RELAY_WHOLE_TOPIC,
+        .key_hash = is_key ? keys_hash(relay_keys(r), record - relay_key_record(r, 0)) : 0,
         .first_id = first_id,
+        .attempts = record_attempts(r, record),
     };
     ((uint32_t *)relay_part(r, r->change_records_at))[r->changes_n++] = record;
     /* Until the answer nobody knows what is saved of it; and its number must not be given away. */
-    behind_on_saved(relay_behind_of(r), record, BEHIND_UNKNOWN);
+    behind_on_saved(relay_behind_of(r), record, BEHIND_UNKNOWN, 0);
 }
 
 static void changes_gather(struct relay *r, const int64_t *firsts)
@@ -190,19 +227,19 @@ static void changes_gather(struct relay *r, const int64_t *firsts)
 
     r->changes_n = 0;
     for (uint32_t record = behind_first(b); record != BEHIND_NONE; record = next) {
-        bool is_lane = record < r->limits.lanes_max;
-        int64_t first = is_lane ? firsts[record] : topic_first(r, record - r->limits.lanes_max, firsts), first_id;
+        int64_t first_id;
 
         next = behind_next(b, record);
-        first_id = behind_save(b, record, first, r->saving_floor);
-        if (first_id != behind_saved(b, record))
+        first_id = behind_save(b, record, record_first(r, record, firsts), r->saving_floor);
+        if (!behind_is_saved(b, record, first_id, record_attempts(r, record)))
             change_add(r, record, first_id);
         else if (first_id == 0)
-            behind_on_saved(b, record, 0);
+            behind_on_saved(b, record, 0, 0);
     }
 #ifdef MUTANT_FLOOR_ALONE
     r->changes_n = 0;
 #endif
+    relay_keys_sweep(r);
 }
 
 bool relay_next_save(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
@@ -248,7 +285,8 @@ void relay_on_saved(struct relay *r, uint64_t now_ms, bool fenced)
     }
     r->floor = r->saving_floor;
     for (uint32_t i = 0; i < r->changes_n; i++)
-        behind_on_saved(relay_behind_of(r), records[i], changes[i].first_id);
+        behind_on_saved(relay_behind_of(r), records[i], changes[i].first_id, changes[i].attempts);
+    relay_keys_sweep(r);
     /* What went on meanwhile, or became clear by this save, is seen next time. */
     if (r->changes_n > 0 || behind_first(relay_behind_of(r)) != BEHIND_NONE)
         r->dirty = true;

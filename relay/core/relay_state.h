@@ -6,7 +6,11 @@
  *   relay_read.c     the lease, reads and what they bring; starting over
  *   relay_behind.c   lanes and topics that go behind, and the pages that catch up
  *   relay_save.c     marks, the barrier, saves
- *   relay_publish.c  sessions, reports, topics
+ *   relay_session.c  the two sessions: when they open and end
+ *   relay_publish.c  publishing and reports
+ *   relay_topic.c    the topics that rows go to
+ *   relay_keys.c     keys that wait, and probe lanes
+ *   relay_patrol.c   looks for what was passed by by mistake
  *   relay_view.c     looking at it
  */
 #ifndef RELAY_CORE_RELAY_STATE_H
@@ -14,6 +18,7 @@
 
 #include "relay/core/behind.h"
 #include "relay/core/gaps.h"
+#include "relay/core/keys.h"
 #include "relay/core/lease.h"
 #include "relay/core/marks.h"
 #include "relay/core/pace.h"
@@ -43,9 +48,10 @@ enum relay_session_state {
 struct relay_session_life {
     enum relay_session_state state;
     uint32_t attempts;
-    uint64_t open_ms;      /* when to open the next one */
-    uint64_t opened_bytes; /* of a batch, in the last one */
-    uint64_t busy_ms;      /* when it was last handed a row, or told of one */
+    uint64_t open_ms;       /* when to open the next one */
+    enum relay_fault fault; /* that broke it */
+    uint64_t opened_bytes;  /* of a batch, in the last one */
+    uint64_t busy_ms;       /* when it was last handed a row, or told of one */
 };
 
 struct relay_told {
@@ -65,7 +71,7 @@ struct relay {
     void *block; /* as it was allocated */
     size_t size;
     struct relay_limits limits;
-    size_t window_at, gaps_at, topics_at, behind_at, marks_at, firsts_at, changes_at, change_records_at;
+    size_t window_at, gaps_at, topics_at, behind_at, keys_at, marks_at, firsts_at, changes_at, change_records_at;
     struct lease lease;
     struct pace pace;
 
@@ -98,6 +104,11 @@ struct relay {
 #ifdef MUTANT_TAIL_ALONE
     bool gaps_alone;
 #endif
+
+    /* patrol */
+    int64_t patrol_at, patrol_upto;        /* the next id to look at, 0: a pass begins; the last of the page on its way */
+    int64_t patrol_back, patrol_next_back; /* where a pass begins: the floor one to two periods ago */
+    uint64_t patrol_ms, patrol_turn_ms;    /* when the next page is due; when patrol_next_back takes over */
 
     /* barrier */
     bool flushing, flush_void, flush_forced;
@@ -157,6 +168,11 @@ static inline struct behind *relay_behind_of(const struct relay *r)
     return relay_part(r, r->behind_at);
 }
 
+static inline struct keys *relay_keys(const struct relay *r)
+{
+    return relay_part(r, r->keys_at);
+}
+
 static inline struct marks *relay_marks_of(const struct relay *r)
 {
     return relay_part(r, r->marks_at);
@@ -166,6 +182,16 @@ static inline struct marks *relay_marks_of(const struct relay *r)
 static inline uint32_t relay_topic_record(const struct relay *r, uint32_t topic)
 {
     return r->limits.lanes_max + topic;
+}
+
+static inline uint32_t relay_key_record(const struct relay *r, uint32_t key)
+{
+    return r->limits.lanes_max + r->limits.topics_max + key;
+}
+
+static inline bool relay_is_key_record(const struct relay *r, uint32_t record)
+{
+    return record >= r->limits.lanes_max + r->limits.topics_max;
 }
 
 static inline int64_t relay_least(int64_t a, int64_t b)
@@ -187,6 +213,14 @@ bool relay_next_read(struct relay *r, uint64_t now_ms, struct relay_action *ret_
 uint64_t relay_read_due_ms(const struct relay *r);
 /* The lane of a row, with a number found or made; TOPICS_NO_LANE: no number is left. Takes its topic into use. */
 uint32_t relay_lane_of(struct relay *r, uint64_t now_ms, const struct row *row);
+/* A read was answered: is its answer worth anything? Not when another holds the lease since, or when it was read under another token. */
+bool relay_read_counts(struct relay *r, uint64_t now_ms, struct relay_token token);
+/* The row is admitted to `lane`, or its probe lane; `key`: its number, or KEYS_NONE. There is room (asserted). */
+row_slot relay_row_admit(struct relay *r, const struct row *row, uint32_t lane, uint32_t key, const struct relay_read *read);
+/* What an answer tells of the WAL. */
+void relay_read_flushed(struct relay *r, const struct relay_read *read);
+/* A number for the lane, or for its probe lane, found or made; TOPICS_NO_LANE: none is left. */
+uint32_t relay_lane_numbered(struct relay *r, uint32_t topic, int32_t partition, bool probe);
 /* Is there room in the window for another read? */
 bool relay_has_room(const struct relay *r);
 /* The bytes that a read may bring: those of a fetch, or of what is left. */
@@ -194,17 +228,50 @@ uint64_t relay_read_bytes(const struct relay *r);
 
 /* --- relay_behind.c ----------------------------------------------------------------------------------------------- */
 
-/* Whatever of the lane is not with the producer leaves the window; `refused`: it is tried again after a backoff only. */
-void relay_lane_goes_behind(struct relay *r, uint64_t now_ms, uint32_t lane, enum relay_fault fault, bool refused);
+/* Whatever of the lane, no probe lane, is not with the producer leaves the window; `delayed`: it is tried again after a backoff only. */
+void relay_lane_goes_behind(struct relay *r, uint64_t now_ms, uint32_t lane, enum relay_fault fault, bool delayed);
 void relay_topic_goes_behind(struct relay *r, uint64_t now_ms, uint32_t topic, enum relay_fault fault);
+/* Drop the queued rows of a lane, and of its keys that wait take them back; the smallest id, INT64_MAX if there were none. */
+int64_t relay_lane_take(struct relay *r, uint32_t lane);
 /* The rows of a lane that is behind are not told apart from others of its topic: the whole topic is behind instead. */
 void relay_topic_instead(struct relay *r, uint64_t now_ms, uint32_t lane);
 /* Rows of what is behind came back from a session: they leave the window. */
 void relay_behind_retake(struct relay *r);
-/* The record that keeps the tail from admitting row `id` of `lane`; BEHIND_NONE: none does. */
-uint32_t relay_record_over(const struct relay *r, uint32_t lane, int64_t id);
+/* Does a record keep the tail from admitting row `id` of `lane`? `key`: its number, or KEYS_NONE. */
+bool relay_is_passed_by(const struct relay *r, uint32_t lane, uint32_t key, int64_t id);
+/* The topic of a record. */
+uint32_t relay_record_topic(const struct relay *r, uint32_t record);
+
+/* --- relay_page.c ------------------------------------------------------------------------------------------------- */
+
 /* Choose the records that the next page serves. Returns false if there is none now. */
 bool relay_next_page(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
+
+/* --- relay_keys.c ------------------------------------------------------------------------------------------------- */
+
+/* The key of a row that waits, its number; KEYS_NONE: it does not. */
+uint32_t relay_key_of(const struct relay *r, const struct row *row);
+uint32_t relay_key_of_slot(const struct relay *r, row_slot slot);
+/* The lane that a row of `lane` is admitted to: the probe lane, where it may be refused. TOPICS_NO_LANE: no number is left. */
+uint32_t relay_lane_to(struct relay *r, uint32_t lane, uint32_t key);
+/* The lane of a probe lane, or itself; TOPICS_NO_LANE: it has no number any more. */
+uint32_t relay_lane_main(const struct relay *r, uint32_t lane);
+uint32_t relay_lane_probe(const struct relay *r, uint32_t lane); /* the other way; TOPICS_NO_LANE: it has none */
+/* A row came back from its session: to its place in its lane; or it is dropped, if the start over since has forgotten what lies before it. */
+void relay_row_return(struct relay *r, row_slot slot);
+/* A row that was handed, and came back, failed alone: its key waits from it on. The slot is dropped. */
+void relay_key_fails(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault fault);
+/* The key of `row`, which was passed by, waits from it on. Returns false if no number is left. */
+bool relay_key_waits(struct relay *r, uint64_t now_ms, uint32_t lane, const struct row *row);
+void relay_key_load(struct relay *r, uint64_t now_ms, const struct relay_behind *saved);
+void relay_keys_sweep(struct relay *r); /* give back the numbers of keys that do not wait and of which nothing is saved */
+/* What was suspected of a lane and its topic was acknowledged, or waits: it goes on through the main session. */
+void relay_suspicion_ends(struct relay *r, uint32_t lane, bool acked);
+
+/* --- relay_patrol.c ----------------------------------------------------------------------------------------------- */
+
+bool relay_next_patrol(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
+void relay_patrol_restart(struct relay *r, uint64_t now_ms); /* the floor is another one */
 
 /* --- relay_save.c ------------------------------------------------------------------------------------------------- */
 
@@ -215,15 +282,23 @@ uint64_t relay_save_due_ms(const struct relay *r); /* the earliest of the three 
 /* The outcome of the outstanding mark is not known: its rows are acknowledged again. */
 void relay_unmark(struct relay *r, uint64_t now_ms);
 
-/* --- relay_publish.c ---------------------------------------------------------------------------------------------- */
+/* --- relay_session.c ---------------------------------------------------------------------------------------------- */
 
 bool relay_next_session(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
+void relay_break_session(struct relay *r, enum relay_session session, enum relay_fault fault);
+uint64_t relay_session_due_ms(const struct relay *r, uint64_t now_ms);
+
+/* --- relay_topic.c ------------------------------------------------------------------------------------------------ */
+
 bool relay_next_topic(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
+void relay_topic_close(struct relay *r, uint64_t now_ms, uint32_t topic, enum relay_fault fault);
+
+/* --- relay_publish.c ---------------------------------------------------------------------------------------------- */
+
 bool relay_next_publish(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
 uint64_t relay_publish_due_ms(const struct relay *r, uint64_t now_ms);
 /* Lanes that wait too long for their acknowledgement, topics that wait too long to be known. */
 void relay_find_stuck(struct relay *r, uint64_t now_ms);
-void relay_break_session(struct relay *r, enum relay_session session, enum relay_fault fault);
 /* The question about a topic that is on its way will not be answered. */
 void relay_topic_void(struct relay *r, uint64_t now_ms);
 

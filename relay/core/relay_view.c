@@ -10,10 +10,22 @@ struct relay_view relay_view(const struct relay *r)
 {
     const struct window *w = relay_window(r);
     const struct gaps *g = relay_gaps_of(r);
-    uint32_t behind_lanes = 0;
+    const struct behind *b = relay_behind_of(r);
+    uint32_t behind_lanes = 0, behind_keys = 0;
+    uint64_t oldest_key_ms = 0;
 
-    for (uint32_t record = behind_first(relay_behind_of(r)); record != BEHIND_NONE; record = behind_next(relay_behind_of(r), record))
-        behind_lanes += record < r->limits.lanes_max && behind_is(relay_behind_of(r), record);
+    for (uint32_t record = behind_first(b); record != BEHIND_NONE; record = behind_next(b, record)) {
+        if (!behind_is(b, record))
+            continue;
+        behind_lanes += record < r->limits.lanes_max;
+        if (relay_is_key_record(r, record)) {
+            uint64_t since_ms = keys_since_ms(relay_keys(r), record - relay_key_record(r, 0));
+
+            behind_keys++;
+            if (oldest_key_ms == 0 || since_ms < oldest_key_ms)
+                oldest_key_ms = since_ms;
+        }
+    }
     return (struct relay_view){
         .lease_held = r->lease.held,
         .session_open = r->sessions[RELAY_MAIN].state == SESSION_READY,
@@ -23,7 +35,9 @@ struct relay_view relay_view(const struct relay *r)
         .window_rows = window_rows(w),
         .open_gaps = gaps_n(g),
         .behind_lanes = behind_lanes,
-        .behind_topics = behind_n(relay_behind_of(r)) - behind_lanes,
+        .behind_topics = behind_n(b) - behind_lanes - behind_keys,
+        .behind_keys = behind_keys,
+        .oldest_key_ms = oldest_key_ms,
         .window_bytes = window_bytes(w),
         .handed_rows = window_handed(w),
         .acked_rows = window_acked(w) + (r->marking ? marks_n(relay_marks_of(r)) : 0),
@@ -73,10 +87,21 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
                                (uint64_t)r->asked_topic << 32 | r->repeat_rows,
                                r->connect_attempts,
                                r->session_bytes,
-                               r->publish_run};
-    const uint64_t dues_ms[] = {r->connect_ms, r->page_due_ms,    r->writers_ms,
-                                r->flush_ms,   r->force_until_ms, r->mark_ms,
-                                r->save_ms,    r->stop_ms,        r->acked_ms + r->limits.mark_delay_ms};
+                               r->publish_run,
+                               (uint64_t)r->patrol_at,
+                               r->limits.patrol_ids > 0 ? (uint64_t)r->patrol_back : 0,
+                               r->limits.patrol_ids > 0 ? (uint64_t)r->patrol_next_back : 0};
+    const uint64_t dues_ms[] = {r->connect_ms,
+                                r->page_due_ms,
+                                r->writers_ms,
+                                r->flush_ms,
+                                r->force_until_ms,
+                                r->mark_ms,
+                                r->save_ms,
+                                r->stop_ms,
+                                r->patrol_ms,
+                                r->limits.patrol_ids > 0 ? r->patrol_turn_ms : 0,
+                                r->acked_ms + r->limits.mark_delay_ms};
     uint64_t digest = 0;
 
     for (unsigned i = 0; i < RELAY_SESSIONS; i++) {
@@ -95,5 +120,6 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
     digest = digest_add(digest, window_digest(relay_window(r), now_ms));
     digest = digest_add(digest, gaps_digest(relay_gaps_of(r), now_ms));
     digest = digest_add(digest, topics_digest(relay_topics(r), now_ms));
+    digest = digest_add(digest, keys_digest(relay_keys(r)));
     return digest_add(digest, behind_digest(relay_behind_of(r), now_ms));
 }

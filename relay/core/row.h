@@ -18,7 +18,7 @@ struct row_event_id {
 struct row {
     int64_t id;                   /* order */
     struct row_event_id event_id; /* identity */
-    uint64_t key_hash;            /* of (topic, key), see core/hash.h; 0: no key, no order */
+    uint64_t key_hash;            /* of (topic, key), see core/hash.h; 0: no key, no order, it waits for itself alone */
     uint32_t spread;              /* murmur2 of the key, or of the event_id where there is none */
     uint32_t topic;               /* the caller's number for it, below `topics_max` */
     int32_t partition;            /* the row's own wish, or -1: from `spread` and the pinned count */

@@ -19,7 +19,7 @@ struct topic {
 };
 
 struct lane {
-    bool used;
+    bool used, probe;
     uint32_t topic;
     int32_t partition;
     uint32_t next, bucket_next; /* next: in its topic, or among the free */
@@ -256,6 +256,11 @@ uint32_t topics_limit(const struct topics *t, uint32_t topic)
     return topic_at(t, topic)->message_bytes_max;
 }
 
+uint32_t topics_pinned(const struct topics *t, uint32_t topic)
+{
+    return (uint32_t)topic_at(t, topic)->pinned_n;
+}
+
 /* --- lanes -------------------------------------------------------------------------------------------------------- */
 
 int32_t topics_partition(const struct topics *t, uint32_t topic, int32_t wish, uint32_t spread)
@@ -301,31 +306,61 @@ static uint32_t *bucket_of(const struct topics *t, uint32_t topic, int32_t parti
     return buckets_of(t) + ((mix >> 40) & t->buckets_mask);
 }
 
-uint32_t topics_find_lane(const struct topics *t, uint32_t topic, int32_t partition)
+static uint32_t lane_find(const struct topics *t, uint32_t topic, int32_t partition, bool probe)
 {
+    const struct lane *lanes = lanes_of(t);
     uint32_t lane = *bucket_of(t, topic, partition);
 
-    while (lane != TOPICS_NO_LANE && (lanes_of(t)[lane].topic != topic || lanes_of(t)[lane].partition != partition))
-        lane = lanes_of(t)[lane].bucket_next;
+    while (lane != TOPICS_NO_LANE && (lanes[lane].topic != topic || lanes[lane].partition != partition || lanes[lane].probe != probe))
+        lane = lanes[lane].bucket_next;
     return lane;
 }
 
-uint32_t topics_add_lane(struct topics *t, uint32_t topic, int32_t partition)
+static uint32_t lane_add(struct topics *t, uint32_t topic, int32_t partition, bool probe)
 {
     uint32_t lane = t->free_lane, *bucket = bucket_of(t, topic, partition);
     struct lane *l;
 
     if (lane == TOPICS_NO_LANE)
         return lane;
-    assert(topics_find_lane(t, topic, partition) == TOPICS_NO_LANE && topic_at(t, topic)->state != TOPICS_UNUSED);
+    assert(lane_find(t, topic, partition, probe) == TOPICS_NO_LANE && topic_at(t, topic)->state != TOPICS_UNUSED);
     l = lanes_of(t) + lane;
     t->free_lane = l->next;
     if (lane >= t->lanes_top)
         t->lanes_top = lane + 1;
-    *l =
-        (struct lane){.used = true, .topic = topic, .partition = partition, .next = topic_at(t, topic)->first_lane, .bucket_next = *bucket};
+    *l = (struct lane){.used = true,
+                       .probe = probe,
+                       .topic = topic,
+                       .partition = partition,
+                       .next = topic_at(t, topic)->first_lane,
+                       .bucket_next = *bucket};
     topic_at(t, topic)->first_lane = *bucket = lane;
     return lane;
+}
+
+uint32_t topics_find_lane(const struct topics *t, uint32_t topic, int32_t partition)
+{
+    return lane_find(t, topic, partition, false);
+}
+
+uint32_t topics_add_lane(struct topics *t, uint32_t topic, int32_t partition)
+{
+    return lane_add(t, topic, partition, false);
+}
+
+uint32_t topics_find_probe(const struct topics *t, uint32_t topic, int32_t partition)
+{
+    return lane_find(t, topic, partition, true);
+}
+
+uint32_t topics_add_probe(struct topics *t, uint32_t topic, int32_t partition)
+{
+    return lane_add(t, topic, partition, true);
+}
+
+bool topics_lane_probe(const struct topics *t, uint32_t lane)
+{
+    return lane_at(t, lane)->probe;
 }
 
 void topics_remove_lane(struct topics *t, uint32_t lane)
@@ -393,6 +428,7 @@ uint64_t topics_digest(const struct topics *t, uint64_t now_ms)
         const struct lane *l = lanes_of(t) + lane;
 
         digest = digest_add(digest, l->used ? (uint64_t)l->topic << 32 | (uint32_t)l->partition : UINT64_MAX);
+        digest = digest_add(digest, l->used && l->probe);
     }
     return digest;
 }

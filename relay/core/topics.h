@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The topics in use, their pinned partition counts, and a number for each lane: a topic-partition that rows go to.
+/* The topics in use, their pinned partition counts, and a number for each lane: a topic-partition that rows go to. A second number, its
+ * probe lane, is for rows that may be refused: they go through a session of their own.
  *
  *   ASKING --learned--> OPEN --missing, forbidden, fewer partitions than pinned--> CLOSED --learned--> OPEN
  *
@@ -59,7 +60,8 @@ void topics_acked(struct topics *t, uint32_t topic);
 
 /* The smallest limit of a message among the open topics, 0: none is known. Scans the topics. */
 uint32_t topics_message_bytes_max(const struct topics *t);
-uint32_t topics_limit(const struct topics *t, uint32_t topic); /* of a message of this topic, 0: not known */
+uint32_t topics_limit(const struct topics *t, uint32_t topic);  /* of a message of this topic, 0: not known */
+uint32_t topics_pinned(const struct topics *t, uint32_t topic); /* partitions that its keys are spread over; 0: not known */
 
 /* --- lanes -------------------------------------------------------------------------------------------------------- */
 
@@ -74,14 +76,17 @@ bool topics_exists(const struct topics *t, uint32_t topic, int32_t partition);
 void topics_place(struct topics *t, uint32_t topic);
 bool topics_wants_place(const struct topics *t, uint32_t topic); /* is there such a partition? */
 
-uint32_t topics_find_lane(const struct topics *t, uint32_t topic, int32_t partition); /* TOPICS_NO_LANE: it has no number */
-uint32_t topics_add_lane(struct topics *t, uint32_t topic, int32_t partition);        /* TOPICS_NO_LANE: no number is left */
+uint32_t topics_find_lane(const struct topics *t, uint32_t topic, int32_t partition);  /* TOPICS_NO_LANE: it has no number */
+uint32_t topics_add_lane(struct topics *t, uint32_t topic, int32_t partition);         /* TOPICS_NO_LANE: no number is left */
+uint32_t topics_find_probe(const struct topics *t, uint32_t topic, int32_t partition); /* the same for its probe lane */
+uint32_t topics_add_probe(struct topics *t, uint32_t topic, int32_t partition);
+bool topics_lane_probe(const struct topics *t, uint32_t lane); /* is it one? */
 void topics_remove_lane(struct topics *t, uint32_t lane);
 bool topics_lane_used(const struct topics *t, uint32_t lane);
 uint32_t topics_lanes_top(const struct topics *t); /* lane numbers in use are below it */
 uint32_t topics_lane_topic(const struct topics *t, uint32_t lane);
 int32_t topics_partition_of(const struct topics *t, uint32_t lane);
-uint32_t topics_first_lane(const struct topics *t, uint32_t topic); /* of its list; TOPICS_NO_LANE ends it */
+uint32_t topics_first_lane(const struct topics *t, uint32_t topic); /* of its list, probe lanes too; TOPICS_NO_LANE ends it */
 uint32_t topics_next_lane(const struct topics *t, uint32_t lane);
 
 uint64_t topics_digest(const struct topics *t, uint64_t now_ms);

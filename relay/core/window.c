@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "relay/core/hash.h"
 #include "relay/core/window_state.h"
 
 /* --- lists of slots and lanes ------------------------------------------------------------------------------------- */
@@ -132,8 +133,8 @@ static uint32_t buckets_of(uint32_t rows_max)
 size_t window_size(uint32_t rows_max, uint32_t lanes_max)
 {
     return ((sizeof(struct window) + 63) & ~(size_t)63) + (size_t)rows_max * sizeof(struct window_slot) +
-           (size_t)lanes_max * sizeof(struct window_lane) + (size_t)buckets_of(rows_max) * sizeof(uint32_t) +
-           WINDOW_LISTS * (size_t)rows_max * sizeof(row_slot);
+           (size_t)lanes_max * sizeof(struct window_lane) + (size_t)rows_max * sizeof(uint64_t) +
+           (size_t)buckets_of(rows_max) * sizeof(uint32_t) + WINDOW_LISTS * (size_t)rows_max * sizeof(row_slot);
 }
 
 struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, uint32_t lanes_max, uint32_t lane_rows_max)
@@ -149,14 +150,21 @@ struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, 
     w->buckets_mask = buckets_of(rows_max) - 1;
     for (unsigned i = 0; i < WINDOW_LISTS; i++)
         (&w->free)[i] = (struct window_list){.number = i};
-    w->turns[WINDOW_TURN_READY] = w->turns[WINDOW_TURN_WAITING] = w->watched = WINDOW_NO_LANE;
+    w->idle_cold_ms = UINT32_MAX;
+    memset(w->turns, 0xff, sizeof w->turns);
+    w->watched = WINDOW_NO_LANE;
     memset(window_buckets(w), 0xff, ((size_t)w->buckets_mask + 1) * sizeof(uint32_t));
     for (row_slot s = 0; s < rows_max; s++)
         list_push(w, &w->free, rows_max - 1 - s);
     return w;
 }
 
-void window_lane_open(struct window *w, uint32_t lane, bool single)
+void window_set_idle_cold(struct window *w, uint32_t idle_cold_ms)
+{
+    w->idle_cold_ms = idle_cold_ms;
+}
+
+void window_lane_open(struct window *w, uint32_t lane, bool single, bool probe)
 {
     struct window_lane *l = lane_at(w, lane);
 
@@ -164,6 +172,8 @@ void window_lane_open(struct window *w, uint32_t lane, bool single)
     memset(l, 0, sizeof *l);
     l->head = l->tail = l->finger = ROW_NO_SLOT;
     l->single = single;
+    l->probe = probe;
+    l->share = 1;
     if (lane >= w->lanes_top)
         w->lanes_top = lane + 1;
 }
@@ -183,6 +193,7 @@ row_slot window_admit(struct window *w, const struct row *row, uint32_t lane, ui
     slot->spread = row->spread;
     slot->wish = row->partition;
     slot->bytes = row->bytes;
+    window_keys(w)[s] = row_key(row);
     w->bytes += row->bytes;
     if (lsn > w->waiting_lsn)
         w->waiting_lsn = lsn;
@@ -192,23 +203,29 @@ row_slot window_admit(struct window *w, const struct row *row, uint32_t lane, ui
     return s;
 }
 
-void window_flushed(struct window *w, uint64_t lsn)
+static void lanes_flushed(struct window *w, uint32_t first)
 {
-    uint32_t n = 0, lane = w->turns[WINDOW_TURN_WAITING], next;
+    uint32_t n = 0, lane = first, next;
 
-    if (lsn <= w->flushed_lsn)
-        return;
-    w->flushed_lsn = lsn;
     if (lane == WINDOW_NO_LANE)
         return;
     do {
         n++;
         lane = window_lanes(w)[lane].link[WINDOW_LINK_TURN].next;
-    } while (lane != w->turns[WINDOW_TURN_WAITING]);
+    } while (lane != first);
     for (; n > 0; n--, lane = next) {
         next = window_lanes(w)[lane].link[WINDOW_LINK_TURN].next;
         window_lane_settle(w, lane);
     }
+}
+
+void window_flushed(struct window *w, uint64_t lsn)
+{
+    if (lsn <= w->flushed_lsn)
+        return;
+    w->flushed_lsn = lsn;
+    lanes_flushed(w, w->turns[false][WINDOW_TURN_WAITING]);
+    lanes_flushed(w, w->turns[true][WINDOW_TURN_WAITING]);
 }
 
 bool window_waits_for_flush(const struct window *w)
@@ -218,9 +235,9 @@ bool window_waits_for_flush(const struct window *w)
 
 /* --- publish ------------------------------------------------------------------------------------------------------ */
 
-bool window_hand(struct window *w, uint64_t now_ms, row_slot *ret_slot)
+bool window_hand(struct window *w, uint64_t now_ms, bool probe, row_slot *ret_slot)
 {
-    uint32_t lane = w->turns[WINDOW_TURN_READY];
+    uint32_t lane = w->turns[probe][WINDOW_TURN_READY];
     struct window_lane *l;
     row_slot s;
 
@@ -230,11 +247,16 @@ bool window_hand(struct window *w, uint64_t now_ms, row_slot *ret_slot)
     s = window_lane_shift(w, l);
     window_slots(w)[s].state = WINDOW_HANDED;
     window_slots(w)[s].lsn = 0; /* it passed the barrier: if it comes back, it need not again */
-    if (l->handed++ == 0)
+    if (l->handed++ == 0) {
+        /* The broker may have forgotten us: then it takes any first sequence number. */
+        l->warm = l->warm && now_ms - l->moved_ms < w->idle_cold_ms;
+        l->flight = 0;
         window_lane_moved(w, lane, now_ms);
-    w->handed++;
+    }
+    l->flight++;
+    w->handed[probe]++;
     l->handed_bytes += window_slots(w)[s].bytes;
-    w->turns[WINDOW_TURN_READY] = l->link[WINDOW_LINK_TURN].next; /* the next lane's turn */
+    w->turns[probe][WINDOW_TURN_READY] = l->link[WINDOW_LINK_TURN].next; /* the next lane's turn */
     window_lane_settle(w, lane);
     *ret_slot = s;
     return true;
@@ -247,7 +269,7 @@ static void slot_unhand(struct window *w, struct window_slot *slot)
     assert(slot->state == WINDOW_HANDED && l->handed > 0);
     l->handed--;
     l->handed_bytes -= slot->bytes;
-    w->handed--;
+    w->handed[l->probe]--;
 }
 
 void window_ack(struct window *w, uint64_t now_ms, row_slot s)
@@ -258,6 +280,8 @@ void window_ack(struct window *w, uint64_t now_ms, row_slot s)
     lane_unstick(w, l);
     slot_unhand(w, slot);
     l->warm = true;
+    if (l->probe && l->handed == 0 && l->share < w->lane_rows_max)
+        l->share *= 2;
     window_lane_moved(w, slot->lane, now_ms);
     window_lane_settle(w, slot->lane);
     w->bytes -= slot->bytes;
@@ -275,6 +299,7 @@ static void slot_come_back(struct window *w, row_slot s)
         w->stuck_bytes -= slot->bytes;
     }
     slot_unhand(w, slot);
+    l->share = 1;
     if (l->handed == 0)
         window_lane_moved(w, slot->lane, l->moved_ms);
 }
@@ -285,11 +310,13 @@ void window_return(struct window *w, row_slot s)
     window_lane_insert(w, slot_at(w, s)->lane, s);
 }
 
-void window_cold(struct window *w)
+void window_cold(struct window *w, bool probe)
 {
     for (uint32_t lane = 0; lane < w->lanes_top; lane++) {
         struct window_lane *l = lane_at(w, lane);
 
+        if (l->probe != probe)
+            continue;
         l->warm = false;
         if (l->handed == 0)
             l->stuck = false;
@@ -339,7 +366,7 @@ static void slot_free(struct window *w, row_slot s)
 
 row_slot window_next(const struct window *w)
 {
-    uint32_t lane = w->turns[WINDOW_TURN_READY];
+    uint32_t lane = w->turns[false][WINDOW_TURN_READY];
 
     return lane != WINDOW_NO_LANE ? lane_at(w, lane)->head : ROW_NO_SLOT;
 }
@@ -414,6 +441,25 @@ int64_t window_take(struct window *w, uint32_t lane)
 
         if (window_slots(w)[s].id < first)
             first = window_slots(w)[s].id;
+        slot_drop(w, s);
+    }
+    window_lane_settle(w, lane);
+    return first;
+}
+
+int64_t window_take_key(struct window *w, uint32_t lane, uint64_t key_hash)
+{
+    struct window_lane *l = lane_at(w, lane);
+    int64_t first = INT64_MAX;
+    row_slot next;
+
+    for (row_slot s = l->head; s != ROW_NO_SLOT; s = next) {
+        next = window_slots(w)[s].next;
+        if (window_keys(w)[s] != key_hash)
+            continue;
+        if (first == INT64_MAX)
+            first = window_slots(w)[s].id;
+        window_lane_unlink(w, l, s);
         slot_drop(w, s);
     }
     window_lane_settle(w, lane);

@@ -27,11 +27,13 @@ size_t window_size(uint32_t rows_max, uint32_t lanes_max);
 /* Lies in `memory` of window_size() bytes, kept. `lane_rows_max` limits what is handed of one lane. */
 struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, uint32_t lanes_max, uint32_t lane_rows_max);
 
-uint32_t window_rows(const struct window *w);       /* that are not free: dropped and forgotten-later ones too */
-uint64_t window_bytes(const struct window *w);      /* of rows queued or handed */
-uint32_t window_handed(const struct window *w);     /* with the producer */
-uint32_t window_room_rows(const struct window *w);  /* slots that are free */
-uint64_t window_room_bytes(const struct window *w); /* 0 when it is full */
+uint32_t window_rows(const struct window *w);                   /* that are not free: dropped and forgotten-later ones too */
+uint64_t window_bytes(const struct window *w);                  /* of rows queued or handed */
+uint32_t window_handed(const struct window *w);                 /* with the producer */
+uint32_t window_handed_of(const struct window *w, bool probe);  /* of these, with this session */
+uint32_t window_unacked_of(const struct window *w, bool probe); /* queued for it or handed to it */
+uint32_t window_room_rows(const struct window *w);              /* slots that are free */
+uint64_t window_room_bytes(const struct window *w);             /* 0 when it is full */
 
 /* --- in ----------------------------------------------------------------------------------------------------------- */
 
@@ -46,16 +48,19 @@ bool window_waits_for_flush(const struct window *w);
 
 /* --- publish ------------------------------------------------------------------------------------------------------ */
 
-/* The next row for the producer, in id order within its lane. It counts as handed. Returns false if there is none. */
-bool window_hand(struct window *w, uint64_t now_ms, row_slot *ret_slot);
-/* The row that will probably be handed next; ROW_NO_SLOT: none is ready. */
+/* A lane that was silent for so long is cold again: the broker may have forgotten the producer. Not before it is called. */
+void window_set_idle_cold(struct window *w, uint32_t idle_cold_ms);
+/* The next row for the producer, from a probe lane or another, in id order within its lane. It counts as handed. Returns false if there is
+ * none. */
+bool window_hand(struct window *w, uint64_t now_ms, bool probe, row_slot *ret_slot);
+/* The row of a lane that is no probe lane that will probably be handed next; ROW_NO_SLOT: none is ready. */
 row_slot window_next(const struct window *w);
 void window_expect(const struct window *w, row_slot s); /* it is about to be used: the processor may fetch it */
 void window_ack(struct window *w, uint64_t now_ms,
                 row_slot slot);                       /* its lane is warm now, and not stuck; its bytes do not count any more */
 void window_return(struct window *w, row_slot slot);  /* queued again, at its place by id */
 void window_abandon(struct window *w, row_slot slot); /* handed, came back, and is dropped */
-void window_cold(struct window *w);                   /* a session ended: every lane is cold. Scans the lanes */
+void window_cold(struct window *w, bool probe);       /* a session ended: every lane of it is cold. Scans the lanes */
 
 /* The lane that has waited longest for an acknowledgement, if for `stuck_ms`; WINDOW_NO_LANE if none has. */
 uint32_t window_find_stuck(const struct window *w, uint64_t now_ms, uint32_t stuck_ms);
@@ -75,6 +80,8 @@ void window_forget(struct window *w);                  /* the read was answered 
 
 /* Drop the queued rows of `lane`; returns the smallest id among them, INT64_MAX if there are none. */
 int64_t window_take(struct window *w, uint32_t lane);
+/* Drop the queued rows of one key; returns the smallest id among them, INT64_MAX if there are none. Scans the lane's queue. */
+int64_t window_take_key(struct window *w, uint32_t lane, uint64_t key_hash);
 /* Start over: drop every queued row, and know no flush any more. Scans the lanes. */
 void window_start_over(struct window *w);
 /* A dropped row whose bytes must be given back. The slot is free afterwards. Returns false if there is none. */
@@ -83,13 +90,18 @@ bool window_drop(struct window *w, row_slot *ret_slot);
 /* --- lanes -------------------------------------------------------------------------------------------------------- */
 
 /* A lane number is used (again): cold and empty (asserted). `single`: never more than one row in flight, because its rows go to different
- * partitions. */
-void window_lane_open(struct window *w, uint32_t lane, bool single);
+ * partitions. `probe`: it hands one row, and after each flight that was acknowledged whole twice as many; after a bad report one again. */
+void window_lane_open(struct window *w, uint32_t lane, bool single, bool probe);
 void window_lane_pause(struct window *w, uint32_t lane, bool paused); /* hand nothing of it; or hand again */
 bool window_lane_empty(const struct window *w, uint32_t lane);        /* no slot belongs to it */
 uint32_t window_lane_queued(const struct window *w, uint32_t lane);
 uint32_t window_lane_handed(const struct window *w, uint32_t lane);
+uint32_t window_lane_unacked(const struct window *w, uint32_t lane); /* queued or handed */
+bool window_lane_alone(const struct window *w, uint32_t lane);       /* one row was handed since nothing was in flight */
+uint32_t window_lane_share(const struct window *w, uint32_t lane);   /* of a probe lane: rows that it may have in flight */
 bool window_lane_stuck(const struct window *w, uint32_t lane);
+/* Rows were handed, and nothing was acknowledged for so long that the broker may have forgotten the producer. */
+bool window_lane_silent(const struct window *w, uint64_t now_ms, uint32_t lane);
 /* The queued rows of `lane` in id order: the first, and the one after `slot`. ROW_NO_SLOT ends. */
 row_slot window_lane_first(const struct window *w, uint32_t lane);
 row_slot window_lane_after(const struct window *w, row_slot slot);
@@ -99,6 +111,9 @@ void window_move(struct window *w, row_slot slot, uint32_t lane); /* a queued ro
  * Scans the slots: for saves. */
 void window_firsts(const struct window *w, int64_t *firsts, uint32_t lanes_n);
 
+/* How many rows of a key are queued or with the producer. Scans the slots. */
+uint32_t window_unacked_of_key(const struct window *w, uint64_t key_hash);
+
 /* --- of one row --------------------------------------------------------------------------------------------------- */
 
 int64_t window_id(const struct window *w, row_slot slot);
@@ -106,6 +121,7 @@ struct row_event_id window_event_id(const struct window *w, row_slot slot);
 uint32_t window_lane(const struct window *w, row_slot slot);
 int32_t window_wish(const struct window *w, row_slot slot); /* the row's own partition, or -1 */
 uint32_t window_spread(const struct window *w, row_slot slot);
+uint64_t window_key(const struct window *w, row_slot slot);
 
 uint64_t window_digest(const struct window *w, uint64_t now_ms);
 

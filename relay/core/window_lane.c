@@ -50,6 +50,8 @@ static enum window_turn lane_turn(const struct window *w, const struct window_la
 {
     if (l->head == ROW_NO_SLOT || l->stuck || l->paused || l->handed >= w->lane_rows_max)
         return WINDOW_TURN_NONE;
+    if (l->probe && l->handed > 0 && l->flight >= l->share)
+        return WINDOW_TURN_NONE;
 #ifndef MUTANT_NO_COLD_START
     if ((!l->warm || l->single) && l->handed > 0)
         return WINDOW_TURN_NONE;
@@ -66,10 +68,10 @@ void window_lane_settle(struct window *w, uint32_t lane)
     if (turn == l->turn)
         return;
     if (l->turn != WINDOW_TURN_NONE)
-        ring_remove(w, &w->turns[l->turn], lane, WINDOW_LINK_TURN);
+        ring_remove(w, &w->turns[l->probe][l->turn], lane, WINDOW_LINK_TURN);
     l->turn = turn;
     if (turn != WINDOW_TURN_NONE)
-        ring_append(w, &w->turns[turn], lane, WINDOW_LINK_TURN);
+        ring_append(w, &w->turns[l->probe][turn], lane, WINDOW_LINK_TURN);
 }
 
 /* The lane moved, or has something to wait for: it is the last to be found stuck. */
@@ -135,6 +137,7 @@ void window_lane_insert(struct window *w, uint32_t lane, row_slot s)
         slots[after].prev = s;
     l->finger = s;
     l->queued++;
+    w->queued[l->probe]++;
     slots[s].lane = lane;
     slots[s].state = WINDOW_QUEUED;
     window_lane_settle(w, lane);
@@ -156,6 +159,7 @@ void window_lane_unlink(struct window *w, struct window_lane *l, row_slot s)
     if (l->finger == s)
         l->finger = ROW_NO_SLOT;
     l->queued--;
+    w->queued[l->probe]--;
 }
 
 row_slot window_lane_shift(struct window *w, struct window_lane *l)

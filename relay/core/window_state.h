@@ -44,6 +44,8 @@ struct window_lane {
     row_slot head, tail; /* queued rows, ids ascending */
     row_slot finger;     /* the queued row that was inserted last */
     uint32_t queued, handed;
+    uint32_t flight; /* handed since nothing was */
+    uint32_t share;  /* of a probe lane: rows in flight at most; doubles with each flight that is acknowledged whole */
     uint64_t handed_bytes;
     uint32_t rows; /* slots that name this lane */
     struct {
@@ -52,6 +54,7 @@ struct window_lane {
     enum window_turn turn;
     bool warm;         /* acknowledged in this session */
     bool single;       /* one row in flight, warm or not: its rows go to different partitions */
+    bool probe;        /* of the probe session */
     bool paused;       /* hand nothing */
     bool stuck;        /* handed, and not acknowledged for too long: nothing more is handed */
     bool watched;      /* on the list of lanes that wait for acknowledgements */
@@ -65,12 +68,14 @@ struct window_list {
 
 struct window {
     uint32_t rows_max, lanes_max, lane_rows_max, buckets_mask;
-    uint32_t lanes_top; /* lanes at or above it were never open */
-    uint32_t handed, stuck_rows;
+    uint32_t lanes_top;            /* lanes at or above it were never open */
+    uint32_t queued[2], handed[2]; /* by session: probe lanes have their own */
+    uint32_t stuck_rows;
+    uint32_t idle_cold_ms; /* a lane silent for so long is cold again */
     uint64_t bytes, bytes_max, stuck_bytes;
     uint64_t flushed_lsn, waiting_lsn;                   /* waiting: the highest of any admitted row */
     struct window_list free, acked, remembered, dropped; /* WINDOW_LISTS of them, each with a ring of rows_max behind the buckets */
-    uint32_t turns[3];                                   /* rings of lanes by enum window_turn */
+    uint32_t turns[2][3];                                /* rings of lanes by session and enum window_turn */
     uint32_t watched;                                    /* ring of lanes, the one that waits longest first */
 };
 
@@ -84,9 +89,15 @@ static inline struct window_lane *window_lanes(const struct window *w)
     return (struct window_lane *)(window_slots(w) + w->rows_max);
 }
 
+/* The key of each slot's row. Beside the slots: it is looked at only while keys wait. */
+static inline uint64_t *window_keys(const struct window *w)
+{
+    return (uint64_t *)(window_lanes(w) + w->lanes_max);
+}
+
 static inline uint32_t *window_buckets(const struct window *w)
 {
-    return (uint32_t *)(window_lanes(w) + w->lanes_max);
+    return (uint32_t *)(window_keys(w) + w->rows_max);
 }
 
 static inline row_slot *window_ring(const struct window *w, const struct window_list *list)

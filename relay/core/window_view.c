@@ -39,7 +39,17 @@ uint64_t window_room_bytes(const struct window *w)
 
 uint32_t window_handed(const struct window *w)
 {
-    return w->handed;
+    return w->handed[false] + w->handed[true];
+}
+
+uint32_t window_handed_of(const struct window *w, bool probe)
+{
+    return w->handed[probe];
+}
+
+uint32_t window_unacked_of(const struct window *w, bool probe)
+{
+    return w->queued[probe] + w->handed[probe];
 }
 
 uint32_t window_acked(const struct window *w)
@@ -62,6 +72,26 @@ uint32_t window_lane_handed(const struct window *w, uint32_t lane)
     return lane_at(w, lane)->handed;
 }
 
+uint32_t window_lane_unacked(const struct window *w, uint32_t lane)
+{
+    return lane_at(w, lane)->queued + lane_at(w, lane)->handed;
+}
+
+bool window_lane_alone(const struct window *w, uint32_t lane)
+{
+    return lane_at(w, lane)->flight == 1;
+}
+
+uint32_t window_lane_share(const struct window *w, uint32_t lane)
+{
+    return lane_at(w, lane)->share;
+}
+
+bool window_lane_silent(const struct window *w, uint64_t now_ms, uint32_t lane)
+{
+    return lane_at(w, lane)->handed > 0 && now_ms - lane_at(w, lane)->moved_ms >= w->idle_cold_ms;
+}
+
 bool window_lane_stuck(const struct window *w, uint32_t lane)
 {
     return lane_at(w, lane)->stuck;
@@ -80,6 +110,15 @@ void window_firsts(const struct window *w, int64_t *firsts, uint32_t lanes_n)
         if (unsettled && slots[s].id < firsts[slots[s].lane])
             firsts[slots[s].lane] = slots[s].id;
     }
+}
+
+uint32_t window_unacked_of_key(const struct window *w, uint64_t key_hash)
+{
+    uint32_t n = 0;
+
+    for (row_slot s = 0; s < w->rows_max; s++)
+        n += (window_slots(w)[s].state == WINDOW_QUEUED || window_slots(w)[s].state == WINDOW_HANDED) && window_keys(w)[s] == key_hash;
+    return n;
 }
 
 int64_t window_id(const struct window *w, row_slot slot)
@@ -107,6 +146,12 @@ uint32_t window_spread(const struct window *w, row_slot slot)
     return slot_at(w, slot)->spread;
 }
 
+uint64_t window_key(const struct window *w, row_slot slot)
+{
+    assert(slot < w->rows_max);
+    return window_keys(w)[slot];
+}
+
 /* Slot numbers do not count, the rows do: they are added up in any order. */
 uint64_t window_digest(const struct window *w, uint64_t now_ms)
 {
@@ -129,6 +174,8 @@ uint64_t window_digest(const struct window *w, uint64_t now_ms)
 
         digest = digest_add(digest, (uint64_t)l->queued << 32 | l->handed);
         digest = digest_add(digest, (uint64_t)(l->warm * 4 + l->stuck * 2 + l->watched));
+        if (l->probe)
+            digest = digest_add(digest, (uint64_t)l->share << 32 | (l->handed > 0 ? l->flight : 0));
         if (l->watched)
             digest = digest_add(digest, now_ms - l->moved_ms);
     }

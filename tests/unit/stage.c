@@ -26,6 +26,8 @@ struct relay_limits stage_limits(void)
     limits.mark_rows = 20;
     limits.mark_rows_min = 1;
     limits.stuck_ms = 5000;
+    limits.keys_max = 4;
+    limits.patrol_ids = 0; /* not in most stories */
     return limits;
 }
 
@@ -70,8 +72,11 @@ static void action_keep(struct stage *s, const struct relay_action *a)
     if (a->type == RELAY_PUBLISH) {
         CHECK(a->slot < s->limits.window_rows && !s->handed[a->slot]);
         s->handed[a->slot] = true;
+        s->session[a->slot] = a->session;
         s->action[RELAY_PUBLISH] = *a;
         stage_append_row(s->published, &s->row[a->slot]);
+        if (a->session == RELAY_PROBE)
+            stage_append_row(s->probed, &s->row[a->slot]);
     } else if (a->type == RELAY_NOTE) {
         CHECK(s->noted_n < STAGE_ROWS);
         s->noted[s->noted_n++] = *a;
@@ -83,7 +88,7 @@ static void action_keep(struct stage *s, const struct relay_action *a)
         s->asked[a->type] = a->type != RELAY_FORGET;
         s->action[a->type] = *a;
         s->asked_ms[a->type] = s->now_ms;
-        CHECK(s->asked[RELAY_FETCH] + s->asked[RELAY_CATCH_UP] + s->asked[RELAY_WRITERS] <= 1);
+        CHECK(s->asked[RELAY_FETCH] + s->asked[RELAY_CATCH_UP] + s->asked[RELAY_PATROL] + s->asked[RELAY_WRITERS] <= 1);
     }
 }
 
@@ -106,7 +111,7 @@ static void answer(struct stage *s, enum relay_action_type type)
     else if (type == RELAY_LEASE_BEAT)
         relay_on_beaten(s->relay, s->now_ms, s->asked_ms[type], true, stage_token(s->token), INT64_MAX);
     else if (type == RELAY_SESSION_OPEN)
-        relay_on_session_open(s->relay, s->now_ms, RELAY_MAIN);
+        relay_on_session_open(s->relay, s->now_ms, s->action[type].session);
     else if (type == RELAY_TOPIC)
         relay_on_topic(s->relay, s->now_ms, s->action[type].topic, 4, 4, 0);
     else if (type == RELAY_MARK)
@@ -187,8 +192,8 @@ void stage_connect(struct stage *s)
 void stage_lose(struct stage *s)
 {
     const enum relay_action_type lost[] = {RELAY_CONNECT, RELAY_LEASE_TAKE, RELAY_LEASE_BEAT, RELAY_LEASE_RELEASE,
-                                           RELAY_FETCH,   RELAY_CATCH_UP,   RELAY_WRITERS,    RELAY_FLUSH,
-                                           RELAY_MARK,    RELAY_SAVE,       RELAY_TOPIC};
+                                           RELAY_FETCH,   RELAY_CATCH_UP,   RELAY_PATROL,     RELAY_WRITERS,
+                                           RELAY_FLUSH,   RELAY_MARK,       RELAY_SAVE,       RELAY_TOPIC};
 
     for (unsigned i = 0; i < sizeof lost / sizeof *lost; i++)
         s->asked[lost[i]] = false;
@@ -232,9 +237,11 @@ static void read_answer(struct stage *s, enum relay_action_type type, const char
     CHECK(read.rows_n <= s->action[type].rows);
     if (type == RELAY_FETCH)
         relay_on_fetched(s->relay, s->now_ms, &read, slots);
-    else
+    else if (type == RELAY_CATCH_UP)
         relay_on_caught_up(s->relay, s->now_ms, &read, slots);
-    for (uint32_t i = 0; i < read.rows_n; i++) {
+    else
+        relay_on_patrolled(s->relay, s->now_ms, &read);
+    for (uint32_t i = 0; i < read.rows_n && type != RELAY_PATROL; i++) {
         CHECK(slots[i] == ROW_NO_SLOT || (slots[i] < s->limits.window_rows && !s->handed[slots[i]]));
         if (slots[i] != ROW_NO_SLOT)
             s->row[slots[i]] = rows[i];
@@ -283,6 +290,11 @@ void stage_page(struct stage *s, const char *rows)
 void stage_page_upto(struct stage *s, const char *rows, int64_t upto)
 {
     read_answer(s, RELAY_CATCH_UP, rows, upto);
+}
+
+void stage_patrol(struct stage *s, const char *rows)
+{
+    read_answer(s, RELAY_PATROL, rows, INT64_MAX);
 }
 
 void stage_writers(struct stage *s, int64_t last_id, const char *vxids)
@@ -390,13 +402,16 @@ void stage_drain(struct stage *s)
 
 void stage_close(struct stage *s)
 {
+    enum relay_session session = s->action[RELAY_SESSION_CLOSE].session;
+
     take_off(s, RELAY_SESSION_CLOSE);
     for (row_slot slot = 0; slot < s->limits.window_rows; slot++) {
-        if (s->handed[slot])
-            relay_on_refused(s->relay, s->now_ms, slot, RELAY_FAULT_SESSION);
+        if (!s->handed[slot] || s->session[slot] != session)
+            continue;
+        relay_on_refused(s->relay, s->now_ms, slot, RELAY_FAULT_SESSION);
         s->handed[slot] = false;
     }
-    relay_on_session_closed(s->relay, s->now_ms, RELAY_MAIN);
+    relay_on_session_closed(s->relay, s->now_ms, session);
     stage_run(s);
 }
 

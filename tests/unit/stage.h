@@ -7,6 +7,7 @@
  *     7@3     of topic 3
  *     7'      another event with the same id
  *     7s      settled already
+ *     7#3     of key 3                           otherwise all rows of a partition have one key
  *
  * Every pull checks what relay.h promises of any: one action of a kind outstanding, one reader, no wait into the past, no end in sight
  * after a bounded number of actions.
@@ -32,9 +33,10 @@ struct stage {
     uint64_t asked_ms[RELAY_EXIT + 1];
     struct row row[STAGE_ROWS]; /* by slot */
     bool handed[STAGE_ROWS];
+    enum relay_session session[STAGE_ROWS]; /* that it was handed to */
     struct relay_action noted[STAGE_ROWS];
     unsigned noted_n;
-    char published[1000], dropped[1000];
+    char published[1000], probed[1000], dropped[1000];
 };
 
 /* Small limits: 40 rows in the window, 10 a fetch, 5 handed of a lane. */
@@ -62,13 +64,15 @@ void stage_idle_for(struct stage *s, uint64_t ms); /* the same, until so much ti
 struct relay_token stage_token(unsigned number);
 void stage_connect(struct stage *s);
 void stage_lose(struct stage *s); /* the connections */
-/* Grant the lease with this floor and these records: "0/2:7 1/all:3" is lane 2 of topic 0 from 7, topic 1 from 3. */
+/* Grant the lease with this floor and these records: "0/2:7 1/all:3 0/k5:8+2" is lane 2 of topic 0 from 7, topic 1 from 3, key 5 of topic 0
+ * from 8, which failed alone twice. */
 void stage_grant(struct stage *s, int64_t floor, const char *records);
 void stage_beat(struct stage *s);
 void stage_fetch(struct stage *s, const char *rows); /* whole */
 void stage_fetch_upto(struct stage *s, const char *rows, int64_t upto);
 void stage_page(struct stage *s, const char *rows); /* whole */
 void stage_page_upto(struct stage *s, const char *rows, int64_t upto);
+void stage_patrol(struct stage *s, const char *rows); /* whole */
 void stage_writers(struct stage *s, int64_t last_id, const char *vxids);
 void stage_flush(struct stage *s, uint64_t lsn);
 void stage_mark(struct stage *s, uint32_t missed_n);
@@ -87,6 +91,7 @@ void stage_topic(struct stage *s, int32_t pinned_n, int32_t actual_n, uint32_t m
 /* --- what the relay wants, as text; lent until the next call ------------------------------------------------------- */
 
 const char *stage_published(struct stage *s);                 /* since the last call: "3 4@1" */
+const char *stage_probed(struct stage *s);                    /* of these, to the probe session */
 const char *stage_dropped(struct stage *s);                   /* since the last call: "5 6" */
 const char *stage_gaps(struct stage *s);                      /* of the outstanding fetch: "2 5-7" */
 const char *stage_marks(struct stage *s);                     /* of the outstanding mark: "3 4" */

@@ -16,7 +16,7 @@ bool stage_row_read(const char **text, struct row *ret_row)
     *text += strspn(*text, " ");
     if (**text == '\0')
         return false;
-    *ret_row = (struct row){.id = strtoll(*text, &end, 10), .key_hash = 1, .bytes = 10};
+    *ret_row = (struct row){.id = strtoll(*text, &end, 10), .bytes = 10};
     memcpy(ret_row->event_id.bytes, &ret_row->id, sizeof ret_row->id);
     while (*end != ' ' && *end != '\0') {
         char what = *end++;
@@ -31,9 +31,13 @@ bool stage_row_read(const char **text, struct row *ret_row)
             end++, ret_row->partition = -1;
         else if (what == '/')
             ret_row->partition = (int32_t)strtol(end, &end, 10);
+        else if (what == '#')
+            ret_row->key_hash = strtoull(end, &end, 10);
         else
             test_fail(__FILE__, __LINE__, "not a row: %s", *text);
     }
+    if (ret_row->key_hash == 0)
+        ret_row->key_hash = (uint64_t)(100 + (int64_t)ret_row->topic * 10 + ret_row->partition);
     *text = end;
     return true;
 }
@@ -80,10 +84,15 @@ uint32_t stage_records_read(const char *text, struct relay_behind *records)
         CHECK(*end == '/');
         if (strncmp(end, "/all", 4) == 0)
             records[n].partition = RELAY_WHOLE_TOPIC, end += 4;
+        else if (end[1] == 'k')
+            records[n].partition = RELAY_WHOLE_TOPIC, records[n].key_hash = strtoull(end + 2, &end, 10);
         else
             records[n].partition = (int32_t)strtol(end + 1, &end, 10);
         CHECK(*end == ':');
-        records[n++].first_id = strtoll(end + 1, &end, 10);
+        records[n].first_id = strtoll(end + 1, &end, 10);
+        if (*end == '+')
+            records[n].attempts = (uint32_t)strtoul(end + 1, &end, 10);
+        n++;
         text = end;
     }
     return n;
@@ -104,6 +113,11 @@ static const char *text_take(char *from)
 const char *stage_published(struct stage *s)
 {
     return text_take(s->published);
+}
+
+const char *stage_probed(struct stage *s)
+{
+    return text_take(s->probed);
 }
 
 const char *stage_dropped(struct stage *s)
@@ -151,7 +165,10 @@ const char *stage_saving(struct stage *s)
     CHECK(s->asked[RELAY_SAVE] && s->action[RELAY_SAVE].rows == n);
     snprintf(text, sizeof text, "floor %" PRId64, s->action[RELAY_SAVE].from);
     for (uint32_t i = 0; i < n; i++) {
-        if (changes[i].partition == RELAY_WHOLE_TOPIC)
+        if (changes[i].key_hash != 0)
+            stage_append(text, "%u/k%" PRIu64 ":%" PRId64 "+%u", changes[i].topic, changes[i].key_hash, changes[i].first_id,
+                         changes[i].attempts);
+        else if (changes[i].partition == RELAY_WHOLE_TOPIC)
             stage_append(text, "%u/all:%" PRId64, changes[i].topic, changes[i].first_id);
         else
             stage_append(text, "%u/%d:%" PRId64, changes[i].topic, changes[i].partition, changes[i].first_id);

@@ -97,14 +97,14 @@ TEST(behind_covered_record_is_saved_until_its_rows_are_above_the_floor)
     struct behind *b = behind_new();
 
     (void)behind_go(b, 1, 7, 0, false);
-    behind_on_saved(b, 1, 7);
+    behind_on_saved(b, 1, 7, 0);
     behind_catch_up(b, 1);
     CHECK_EQ(behind_save(b, 1, 8, 8), 8);
     CHECK(behind_covers(b, 1));
     CHECK_EQ(behind_save(b, 1, 9, 8), 0);
     CHECK(!behind_covers(b, 1) && !behind_is_clear(b, 1)); /* to be deleted */
     CHECK_EQ(behind_first(b), 1);
-    behind_on_saved(b, 1, 0);
+    behind_on_saved(b, 1, 0, 0);
     CHECK(behind_is_clear(b, 1));
     CHECK_EQ(behind_first(b), BEHIND_NONE);
 }
@@ -124,12 +124,12 @@ TEST(behind_dissolved_record_is_deleted_with_the_next_save)
     struct behind *b = behind_new();
 
     (void)behind_go(b, 1, 7, 0, false);
-    behind_on_saved(b, 1, 7);
+    behind_on_saved(b, 1, 7, 0);
     behind_dissolve(b, 1);
     CHECK(!behind_covers(b, 1) && !behind_is_clear(b, 1) && behind_n(b) == 0);
-    CHECK_EQ(behind_saved(b, 1), 7);
+    CHECK(behind_is_saved(b, 1, 7, 0));
     CHECK_EQ(behind_save(b, 1, INT64_MAX, 8), 0);
-    behind_on_saved(b, 1, 0);
+    behind_on_saved(b, 1, 0, 0);
     CHECK(behind_is_clear(b, 1));
     (void)behind_go(b, 2, 7, 0, false);
     behind_dissolve(b, 2); /* never saved: nothing to delete */
@@ -143,7 +143,7 @@ TEST(behind_record_is_not_clear_while_its_save_is_on_its_way)
     struct behind *b = behind_new();
 
     (void)behind_go(b, 1, 7, 0, false);
-    behind_on_saved(b, 1, BEHIND_UNKNOWN);
+    behind_on_saved(b, 1, BEHIND_UNKNOWN, 0);
     behind_dissolve(b, 1);
     CHECK(!behind_is_clear(b, 1));
     CHECK_EQ(behind_first(b), 1);
@@ -153,8 +153,8 @@ TEST(behind_loads_what_was_saved)
 {
     struct behind *b = behind_new();
 
-    behind_load(b, 3, 12);
-    CHECK(behind_is(b, 3) && behind_from(b, 3) == 12 && behind_saved(b, 3) == 12 && behind_retry_ms(b, 3) == 0);
+    behind_load(b, 3, 12, 0);
+    CHECK(behind_is(b, 3) && behind_from(b, 3) == 12 && behind_is_saved(b, 3, 12, 0) && behind_retry_ms(b, 3) == 0);
     CHECK(behind_suspect(b, 3) && behind_attempts(b, 3) == 0); /* nobody knows what is wrong with it */
 }
 
@@ -226,7 +226,7 @@ TEST(behind_reset_makes_every_record_live)
 {
     struct behind *b = behind_new();
 
-    behind_load(b, 1, 7);
+    behind_load(b, 1, 7, 0);
     (void)behind_go(b, 2, 7, 5, true);
     behind_dissolve(b, 1);
     behind_reset(b);
@@ -251,6 +251,6 @@ TEST(behind_digest_counts_records_and_distances_but_not_dates)
     behind_page_join(a, 1);
     CHECK(behind_digest(a, 50) != behind_digest(b, 850));
     behind_page_leave(a, 1);
-    behind_on_saved(a, 1, 6);
+    behind_on_saved(a, 1, 6, 0);
     CHECK(behind_digest(a, 50) != behind_digest(b, 850));
 }

@@ -447,7 +447,7 @@ TEST(relay_tells_what_did_not_fit_among_its_notes)
     struct relay_limits limits = stage_limits();
     struct stage *s;
 
-    limits.lanes_max = limits.window_rows = limits.fetch_rows = 100;
+    limits.lanes_max = limits.window_rows = limits.fetch_rows = limits.keys_max = 100;
     limits.fetch_bytes = limits.window_bytes = 10000;
     limits.ranges_max = 200;
     s = stage_set(&limits);
@@ -466,8 +466,8 @@ TEST(relay_tells_what_did_not_fit_among_its_notes)
         s->handed[slot] = false;
     }
     stage_run(s);
-    CHECK_EQ(stage_told_n(s, RELAY_NOTE_LANE_BEHIND), 64);
+    CHECK_EQ(stage_told_n(s, RELAY_NOTE_KEY_BEHIND), 64);
     CHECK_EQ(stage_told_n(s, RELAY_NOTE_DROPPED), 1);
     CHECK_EQ(s->noted[s->noted_n - 1].rows, 6);
-    CHECK_EQ(view(s).behind_lanes, 70);
+    CHECK_EQ(view(s).behind_keys, 70);
 }

@@ -50,7 +50,11 @@ TEST(relay_page_spans_few_ids_and_the_next_goes_on)
     s = stage_behind(&limits, "0/all:3");
     stage_idle(s, RELAY_CATCH_UP, 100);
     CHECK(s->action[RELAY_CATCH_UP].from == 3 && s->action[RELAY_CATCH_UP].upto == 12);
-    stage_page_upto(s, "3 4/1", 4); /* cut */
+    stage_page(s, "3 4/1"); /* nobody knows what is wrong with the topic: one row is probed */
+    stage_deliver(s, "3");
+    stage_idle(s, RELAY_CATCH_UP, 100);
+    CHECK(s->action[RELAY_CATCH_UP].from == 4 && s->action[RELAY_CATCH_UP].upto == 13);
+    stage_page_upto(s, "4/1", 4); /* cut */
     stage_idle(s, RELAY_CATCH_UP, 100);
     CHECK(s->action[RELAY_CATCH_UP].from == 5 && s->action[RELAY_CATCH_UP].upto == 14);
     stage_page(s, "6/2");
@@ -92,15 +96,16 @@ TEST(relay_page_is_discarded_when_its_record_went_back)
     stage_deliver(s, "3");
     stage_idle(s, RELAY_CATCH_UP, 100);
     stage_page_upto(s, "4/1 5/1 6/1", 6);
+    stage_deliver(s, "4");
     stage_idle(s, RELAY_CATCH_UP, 100);
     CHECK_EQ(s->action[RELAY_CATCH_UP].from, 7);
     stage_refuse(s, "5", RELAY_FAULT_ROW);
     stage_page(s, "7/1 8/1");
-    CHECK_EQ(view(s).window_rows, 2); /* 4 and 6, which are handed */
+    CHECK_EQ(view(s).handed_rows, 1); /* 6 */
     stage_close(s);
     CHECK_EQ(view(s).window_rows, 0);
     stage_idle(s, RELAY_CATCH_UP, 1000);
-    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 4);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 5);
 }
 
 /* A statement that fails is not asked again at once. */

@@ -12,7 +12,7 @@ TEST(window_rows_wait_for_their_flush_in_every_lane)
 
     (void)window_admit(w, &a, 0, 70);
     (void)window_admit(w, &b, 1, 70);
-    window_lane_open(w, 2, false);
+    window_lane_open(w, 2, false, false);
     (void)window_admit(w, &c, 2, 71);
     window_flushed(w, 69);
     CHECK_EQ(rig_hand(w), 0);
@@ -323,12 +323,12 @@ TEST(window_digest_counts_rows_and_not_slots_or_dates)
     (void)rig_admit(b, 1, 2);
     (void)rig_admit(b, 0, 1);
     CHECK(window_digest(a, 0) == window_digest(b, 0));
-    CHECK(window_hand(a, 100, &s));
+    CHECK(window_hand(a, 100, false, &s));
     CHECK(window_digest(a, 100) != window_digest(b, 100));
     while (window_id(b, s) != 1 || window_lane_handed(b, 0) == 0)
-        CHECK(window_hand(b, 500, &s));
+        CHECK(window_hand(b, 500, false, &s));
     while (window_handed(a) < window_handed(b))
-        CHECK(window_hand(a, 100, &s));
+        CHECK(window_hand(a, 100, false, &s));
     CHECK(window_digest(a, 100) == window_digest(b, 500));
     CHECK(window_digest(a, 101) != window_digest(b, 500));
 }

@@ -37,7 +37,7 @@ TEST(window_lanes_are_cold_in_a_new_session)
     rig_warm(w, 0);
     (void)rig_admit(w, 0, 1);
     (void)rig_admit(w, 0, 2);
-    window_cold(w);
+    window_cold(w, false);
     CHECK_EQ(rig_hand(w), 1);
     CHECK_EQ(rig_hand(w), 0);
 }
@@ -46,7 +46,7 @@ TEST(window_hands_one_row_of_a_single_lane_though_it_is_warm)
 {
     struct window *w = rig_window();
 
-    window_lane_open(w, 2, true);
+    window_lane_open(w, 2, true, false);
     rig_warm(w, 2);
     (void)rig_admit(w, 2, 1);
     (void)rig_admit(w, 2, 2);
@@ -74,7 +74,7 @@ TEST(window_finds_the_lane_that_waits_longest)
     row_slot a = rig_admit(w, 0, 1), b = rig_admit(w, 1, 2), got;
 
     CHECK_EQ(window_stuck_due_ms(w, 50), UINT64_MAX);
-    CHECK(window_hand(w, 100, &got) && window_hand(w, 120, &got));
+    CHECK(window_hand(w, 100, false, &got) && window_hand(w, 120, false, &got));
     CHECK_EQ(window_stuck_due_ms(w, 50), 150);
     CHECK_EQ(window_find_stuck(w, 149, 50), WINDOW_NO_LANE);
     CHECK_EQ(window_find_stuck(w, 150, 50), 0);
@@ -94,7 +94,7 @@ TEST(window_lane_that_moves_is_not_stuck)
     a = rig_admit(w, 0, 1);
     b = rig_admit(w, 0, 2);
     (void)rig_admit(w, 1, 3);
-    CHECK(window_hand(w, 100, &got) && window_hand(w, 100, &got) && window_hand(w, 100, &got));
+    CHECK(window_hand(w, 100, false, &got) && window_hand(w, 100, false, &got) && window_hand(w, 100, false, &got));
     window_ack(w, 140, a);
     CHECK_EQ(window_find_stuck(w, 150, 50), 1);
     window_stick(w, 1);
@@ -112,7 +112,7 @@ TEST(window_stuck_lane_hands_nothing_until_acknowledged)
     rig_warm(w, 0);
     a = rig_admit(w, 0, 1);
     (void)rig_admit(w, 0, 2);
-    CHECK(window_hand(w, 100, &got));
+    CHECK(window_hand(w, 100, false, &got));
     window_stick(w, 0);
     CHECK(window_lane_stuck(w, 0));
     CHECK_EQ(rig_hand(w), 0);
@@ -146,7 +146,7 @@ TEST(window_counts_the_rows_of_stuck_lanes)
     window_return(w, s[2]);
     window_return(w, s[RIG_SHARE + 1]);
     window_return(w, s[RIG_SHARE + 2]);
-    window_cold(w);
+    window_cold(w, false);
     CHECK(!window_is_mostly_stuck(w) && !window_lane_stuck(w, 1));
     CHECK(rig_hand(w) > 0 && rig_hand(w) > 0);
     window_stick(w, 0);
@@ -167,7 +167,7 @@ TEST(window_counts_the_bytes_of_stuck_lanes)
     CHECK(window_is_mostly_stuck(w));
     window_return(w, s);
     CHECK(!window_is_mostly_stuck(w));
-    window_cold(w);
+    window_cold(w, false);
     CHECK_EQ(rig_hand(w), 1);
     window_stick(w, 0);
     CHECK(window_is_mostly_stuck(w));
@@ -193,7 +193,7 @@ TEST(window_lane_number_starts_cold_when_used_again)
     rig_warm(w, 0);
     CHECK(window_lane_empty(w, 0));
     window_lane_pause(w, 0, true);
-    window_lane_open(w, 0, false);
+    window_lane_open(w, 0, false, false);
     (void)rig_admit(w, 0, 1);
     (void)rig_admit(w, 0, 2);
     CHECK(!window_lane_empty(w, 0));

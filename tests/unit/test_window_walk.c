@@ -86,7 +86,7 @@ static void model_hand(struct model *m, struct window *w)
     unsigned first[2] = {model_first(m, 0), model_first(m, 1)};
     row_slot s;
 
-    if (!window_hand(w, 0, &s))
+    if (!window_hand(w, 0, false, &s))
         return;
     CHECK(window_id(w, s) == first[window_lane(w, s)]);
     m->state[window_id(w, s)] = HANDED;
@@ -118,8 +118,8 @@ TEST(window_walks_beside_a_model)
     uint64_t seed = 7;
 
     m.ids = 200; /* some share a bucket */
-    window_lane_open(w, 0, false);
-    window_lane_open(w, 1, false);
+    window_lane_open(w, 0, false, false);
+    window_lane_open(w, 1, false, false);
     for (unsigned i = 0; i < 20000; i++) {
         switch (dice(&seed, 8)) {
         case 0:

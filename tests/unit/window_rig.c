@@ -9,8 +9,8 @@ struct window *rig_window(void)
 {
     struct window *w = window_init(test_allocate(window_size(RIG_ROWS, RIG_LANES)), RIG_ROWS, RIG_BYTES, RIG_LANES, RIG_SHARE);
 
-    window_lane_open(w, 0, false);
-    window_lane_open(w, 1, false);
+    window_lane_open(w, 0, false, false);
+    window_lane_open(w, 1, false, false);
     return w;
 }
 
@@ -40,14 +40,14 @@ int64_t rig_hand(struct window *w)
 {
     row_slot s;
 
-    return window_hand(w, 0, &s) ? window_id(w, s) : 0;
+    return window_hand(w, 0, false, &s) ? window_id(w, s) : 0;
 }
 
 void rig_warm(struct window *w, uint32_t lane)
 {
     row_slot s = rig_admit(w, lane, 1000 + lane), got;
 
-    CHECK(window_hand(w, 0, &got) && got == s);
+    CHECK(window_hand(w, 0, false, &got) && got == s);
     window_ack(w, 0, s);
     CHECK(window_mark(w, &got) && got == s);
     window_marked(w, s, false);
