@@ -27,16 +27,16 @@ int kafka_line_told(const struct process *relay, const char *words)
     return n;
 }
 
-bool kafka_line_told_both(const struct process *relay, const char *words, const char *more)
+int kafka_line_told_both(const struct process *relay, const char *words, const char *more)
 {
     const char *at = process_output(relay);
+    int lines = 0;
 
     for (size_t n; *at != '\0'; at += n + (at[n] == '\n')) {
         n = strcspn(at, "\n");
-        if (memmem(at, n, words, strlen(words)) != NULL && memmem(at, n, more, strlen(more)) != NULL)
-            return true;
+        lines += memmem(at, n, words, strlen(words)) != NULL && memmem(at, n, more, strlen(more)) != NULL;
     }
-    return false;
+    return lines;
 }
 
 bool kafka_line_marked(const struct line *l, const char *topic, int64_t id)

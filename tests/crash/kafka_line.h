@@ -15,8 +15,8 @@ struct line *kafka_line_begin(const char *name, const char *bootstrap, const cha
 void kafka_line_pass(struct line *l, int64_t events);
 /* How often a relay's log has these words so far. */
 int kafka_line_told(const struct process *relay, const char *words);
-/* The log has a line with both. */
-bool kafka_line_told_both(const struct process *relay, const char *words, const char *more);
+/* How many lines of its log have both. */
+int kafka_line_told_both(const struct process *relay, const char *words, const char *more);
 /* A row of this topic with at least this id is marked. */
 bool kafka_line_marked(const struct line *l, const char *topic, int64_t id);
 /* Wait until rows of this topic that are committed after the call are marked. */

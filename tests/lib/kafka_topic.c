@@ -114,3 +114,17 @@ int kafka_topic_in_sync(const char *bootstrap, const char *topic, int partition)
         rd_kafka_metadata_destroy(m);
     return n;
 }
+
+int64_t kafka_topic_records(const char *bootstrap, const char *topic, int first)
+{
+    rd_kafka_t *client = kafka_client_new(bootstrap);
+    int partitions = kafka_client_partitions(client, topic);
+    int64_t n = 0;
+    for (int p = first; p < partitions; p++) {
+        int64_t low, high;
+        WAIT_UNTIL(rd_kafka_query_watermark_offsets(client, topic, p, &low, &high, ASK_MS) == RD_KAFKA_RESP_ERR_NO_ERROR, 20);
+        n += high;
+    }
+    rd_kafka_destroy(client);
+    return n;
+}
