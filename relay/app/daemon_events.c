@@ -238,12 +238,17 @@ static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t 
 static void on_reachable(void *data, bool reachable, const char *reason)
 {
     struct daemon *d = data;
+    bool was_up = d->kafka_up;
 
     d->kafka_up = reachable;
     if (reachable)
         LOG_EVENT(d->log, LOG_LEVEL_INFO, d->kafka_known ? "kafka back" : "kafka reached");
     else
-        LOG(d->log, LOG_LEVEL_ERROR, d->kafka_known ? "kafka lost" : "kafka not reached", LOG_TEXT("reason", reason));
+        LOG(d->log, LOG_LEVEL_ERROR,
+            !d->kafka_known ? "kafka not reached"
+            : was_up        ? "kafka lost"
+                            : "kafka still lost",
+            LOG_TEXT("reason", reason));
     d->kafka_known |= reachable;
 }
 

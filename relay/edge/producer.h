@@ -40,7 +40,7 @@ struct producer_callbacks {
     void (*on_closed)(void *data, enum relay_session session);
     /* partitions_n 0: `reason` says why. message_bytes_max 0: the broker did not tell. */
     void (*on_topic)(void *data, uint32_t topic, int32_t partitions_n, uint32_t message_bytes_max, const char *reason);
-    /* Some broker answers, or none does any more; only changes are told. */
+    /* Some broker answers, or none does any more; only changes are told, and once more in an outage if its cause becomes known. */
     void (*on_reachable)(void *data, bool reachable, const char *reason);
     void (*on_log)(void *data, enum producer_log_level level, const char *facility, const char *text);
 };

@@ -20,15 +20,17 @@ void reach_doubt(struct reach *r, uint64_t now_ms)
     r->doubtful = true;
 }
 
+/* A refused login, a bad certificate, a wrong name have these at their heels. */
+static bool is_consequence(rd_kafka_resp_err_t error)
+{
+    return error == RD_KAFKA_RESP_ERR__TRANSPORT || error == RD_KAFKA_RESP_ERR__TIMED_OUT || error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
+}
+
 void reach_trouble(struct reach *r, rd_kafka_resp_err_t error, const char *text)
 {
-    bool consequence =
-        error == RD_KAFKA_RESP_ERR__TRANSPORT || error == RD_KAFKA_RESP_ERR__TIMED_OUT || error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
-
     if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
         r->all_down = true;
-    /* A refused login, a bad certificate, a wrong name are told in preference to what follows from them. */
-    if (r->trouble != RD_KAFKA_RESP_ERR_NO_ERROR && consequence)
+    if (r->trouble != RD_KAFKA_RESP_ERR_NO_ERROR && is_consequence(error))
         return;
     r->trouble = error;
     snprintf(r->text, sizeof r->text, "%s", text);
@@ -49,6 +51,7 @@ bool reach_lost(struct reach *r)
     bool changed = r->state != REACH_LOST;
 
     r->state = REACH_LOST;
+    r->told_cause &= !changed;
     return changed;
 }
 
@@ -59,5 +62,8 @@ bool reach_silent(struct reach *r, uint64_t now_ms, rd_kafka_resp_err_t error, c
         return false;
     reach_trouble(r, error, rd_kafka_err2str(error));
     producer_fault_sentence(r->trouble, r->text, ret_reason, reason_size);
-    return reach_lost(r);
+    bool changed = reach_lost(r), cause = !is_consequence(r->trouble) && !r->told_cause;
+
+    r->told_cause |= cause;
+    return changed || cause;
 }

@@ -17,6 +17,7 @@ struct reach {
         REACH_LOST
     } state;
     bool all_down, doubtful;
+    bool told_cause; /* of this outage: more than that nobody answers */
     uint64_t doubt_since_ms;
     rd_kafka_resp_err_t trouble; /* the most telling error since a broker last answered */
     char text[300];              /* of it */
@@ -32,7 +33,8 @@ void reach_trouble(struct reach *r, rd_kafka_resp_err_t error, const char *text)
 /* These three return true if it changed, which is to be told. */
 bool reach_answered(struct reach *r);
 bool reach_lost(struct reach *r);
-/* A question was not answered; `ret_reason` is a sentence if it changed. */
+/* A question was not answered; `ret_reason` is a sentence if it changed, or if only now the cause is known: a broker that was down comes
+ * back with another password. */
 bool reach_silent(struct reach *r, uint64_t now_ms, rd_kafka_resp_err_t error, char *ret_reason, size_t reason_size);
 
 #endif

@@ -109,3 +109,24 @@ TEST(producer_reach_tells_the_cause_not_what_follows_from_it)
     CHECK(reach_silent(&r, 4500, RD_KAFKA_RESP_ERR__TRANSPORT, reason, sizeof reason));
     CHECK(strstr(reason, "1/1 brokers are down") != NULL);
 }
+
+/* The broker was killed, and comes back with a password that is not ours. */
+TEST(producer_reach_tells_once_in_an_outage_when_its_cause_becomes_known)
+{
+    struct reach r = {0};
+    char reason[500];
+
+    (void)reach_answered(&r);
+    for (int outage = 0; outage < 2; outage++) {
+        reach_trouble(&r, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, "1/1 brokers are down");
+        CHECK(reach_silent(&r, 7000, RD_KAFKA_RESP_ERR__TIMED_OUT, reason, sizeof reason));
+        CHECK(!reach_silent(&r, 8000, RD_KAFKA_RESP_ERR__TIMED_OUT, reason, sizeof reason));
+        reach_trouble(&r, RD_KAFKA_RESP_ERR__AUTHENTICATION, "h:1: invalid credentials");
+        CHECK(reach_silent(&r, 9000, RD_KAFKA_RESP_ERR__TIMED_OUT, reason, sizeof reason));
+        CHECK(strstr(reason, "Kafka refuses the login (h:1: invalid credentials)") != NULL);
+        reach_trouble(&r, RD_KAFKA_RESP_ERR__SSL, "h:1: handshake failed");
+        CHECK(!reach_silent(&r, 10000, RD_KAFKA_RESP_ERR__TIMED_OUT, reason, sizeof reason));
+        CHECK(!reach_is_good(&r));
+        CHECK(reach_answered(&r));
+    }
+}
