@@ -218,6 +218,7 @@ static void reply_tear(struct dialogue *d, const uint8_t *bytes, size_t n)
 {
     rule_hit(d->rules, d->first->rule, d->first->what);
     send_on(d, SIDE_DOWN, bytes, n / 2, 0);
+    exchange_pop(d);
     d->over = true;
     d->callbacks.end(d->data, SIDE_DOWN);
     d->callbacks.end(d->data, SIDE_UP);
