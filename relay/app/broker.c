@@ -89,6 +89,12 @@ static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t 
     (void)reason;
 }
 
+static void on_idle_limit(void *data, uint64_t expiration_ms)
+{
+    (void)data;
+    (void)expiration_ms;
+}
+
 /* on_reachable has the reason in one sentence; the log has it in ten. */
 static void on_log(void *data, enum producer_log_level level, const char *facility, const char *text)
 {
@@ -104,6 +110,7 @@ static const struct producer_callbacks callbacks = {
     .on_broken = on_broken,
     .on_closed = on_closed,
     .on_topic = on_topic,
+    .on_idle_limit = on_idle_limit,
     .on_reachable = on_reachable,
     .on_log = on_log,
 };

@@ -331,6 +331,9 @@ int daemon_run(const struct config *c)
     char error[512] = "out of memory";
     bool at_rest = false;
 
+    /* libuv has four threads for what may block. With a name server that is silent, two old sessions, the learner and both new sessions
+     * may wait in it, and the database's names must be asked for all the same. */
+    (void)setenv("UV_THREADPOOL_SIZE", "8", 0);
     if (d == NULL || uv_loop_init(&d->loop) != 0) {
         fprintf(stderr, "outbox-relay: %s\n", error);
         free(d);

@@ -235,6 +235,13 @@ static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t 
         topic_answer(d, 0, 0);
 }
 
+static void on_idle_limit(void *data, uint64_t expiration_ms)
+{
+    struct daemon *d = data;
+
+    relay_on_idle_limit(d->relay, daemon_now(d), expiration_ms);
+}
+
 static void on_reachable(void *data, bool reachable, const char *reason)
 {
     struct daemon *d = data;
@@ -273,6 +280,7 @@ const struct producer_callbacks *daemon_producer_callbacks(void)
         .on_broken = on_broken,
         .on_closed = on_closed,
         .on_topic = on_topic,
+        .on_idle_limit = on_idle_limit,
         .on_reachable = on_reachable,
         .on_log = on_log,
     };

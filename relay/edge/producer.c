@@ -73,6 +73,13 @@ static void on_learned(void *data, const struct learned *learned)
     p->callbacks.on_topic(p->data, learned->topic, learned->partitions_n, learned->message_bytes_max, learned->reason);
 }
 
+static void on_idle_limit(void *data, uint64_t expiration_ms)
+{
+    struct producer *p = data;
+
+    p->callbacks.on_idle_limit(p->data, expiration_ms);
+}
+
 /* --- the loop ----------------------------------------------------------------------------------------------------- */
 
 static void drain(struct producer *p)
@@ -123,6 +130,7 @@ static void on_tick(uv_timer_t *tick)
         doubt_silence(&p->sessions[i]);
         session_ask(&p->sessions[i]);
     }
+    learner_tick(p->learner);
 }
 
 /* --- sessions ----------------------------------------------------------------------------------------------------- */
@@ -142,6 +150,8 @@ bool producer_open(struct producer *p, enum relay_session session, uint64_t batc
         return false;
     s->state = SESSION_OPEN;
     session_doubt(s); /* so that an outage is seen without a row to publish */
+    if (session == RELAY_MAIN)
+        learner_ask_idle_limit(p->learner);
     return true;
 }
 
@@ -271,7 +281,7 @@ struct producer *producer_new(struct uv_loop_s *loop, const struct producer_prop
         goto failed;
     p->properties_n = properties_n;
     p->message_bytes_max = producer_conf_message_bytes_max(properties, properties_n);
-    p->learner = learner_new(loop, p->properties, p->properties_n, on_learned, p);
+    p->learner = learner_new(loop, p->properties, p->properties_n, on_learned, on_idle_limit, p);
     if (p->learner == NULL)
         goto failed;
     if (start(p))

@@ -6,7 +6,7 @@
  * One rd_kafka_t is one session, RELAY_MAIN or RELAY_PROBE. After the first bad report nothing may be handed to it; producer_close purges it, tells every report
  * that is left, destroys it on another thread and calls on_closed. Payloads and keys are lent until the report; nothing is copied but
  * what librdkafka itself copies (keys, headers). Reports come over librdkafka's event queue, which wakes the loop through a file
- * descriptor; topics are learned through a second handle on a worker thread. All callbacks run on the loop's thread, never before the
+ * descriptor; topics are learned through a handle of their own on a worker thread. All callbacks run on the loop's thread, never before the
  * call that caused them returns.
  */
 #ifndef RELAY_EDGE_PRODUCER_H
@@ -40,6 +40,8 @@ struct producer_callbacks {
     void (*on_closed)(void *data, enum relay_session session);
     /* partitions_n 0: `reason` says why. message_bytes_max 0: the broker did not tell. */
     void (*on_topic)(void *data, uint32_t topic, int32_t partitions_n, uint32_t message_bytes_max, const char *reason);
+    /* A broker forgets producers that were silent for so long. Told for each main session, if the broker tells it. */
+    void (*on_idle_limit)(void *data, uint64_t expiration_ms);
     /* Some broker answers, or none does any more; only changes are told, and once more in an outage if its cause becomes known. */
     void (*on_reachable)(void *data, bool reachable, const char *reason);
     void (*on_log)(void *data, enum producer_log_level level, const char *facility, const char *text);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Questions that come while one is out wait and are asked together. */
+/* Questions that come while one is out wait and are asked together. A client is made for the first of them and kept for a while, since
+ * making one costs more than a hundred answers. It knows nothing stale: rd_kafka_metadata always asks a broker. After a question that was
+ * not answered it is given up, so that the next one begins with all of kafka.bootstrap.servers.
+ */
 #include "relay/edge/producer_learner.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +15,13 @@
 #include "relay/edge/producer_conf.h"
 #include "relay/edge/producer_fault.h"
 
-#define METADATA_MS    5000 /* a TLS handshake over a long line takes one; a broker that is down need not be waited for longer */
-#define CONFIGS_MS     3000 /* the answer is of use but can be done without */
-#define TOPICS_AT_ONCE 64   /* so that the last of a thousand topics does not hold up the first */
+#define METADATA_MS    5000  /* a TLS handshake over a long line takes one; a broker that is down need not be waited for longer */
+#define BROKER_MS      1000  /* nobody waits for the idle limit, but a stop for the thread */
+#define CONFIGS_MS     3000  /* the answer is of use but can be done without */
+#define TOPICS_AT_ONCE 64    /* so that the last of a thousand topics does not hold up the first */
+#define REST_MS        30000 /* without a question, after which the client is given up */
+#define RETRY_MS       10000 /* after a question about the idle limit that was not answered */
+#define IDLE_LIMIT     "producer.id.expiration.ms"
 
 struct question {
     struct question *next;
@@ -27,11 +35,17 @@ struct learner {
     const struct producer_property *properties;
     size_t properties_n;
     learner_on_learned on_learned;
+    learner_on_idle_limit on_idle_limit;
     void *data;
 
     struct question *waiting, **waiting_end;
-    struct question *asked; /* with the worker thread, and its own until it is done, but for `forgotten` */
-    bool asking;
+    uint64_t asked_ms; /* when the last one was asked */
+    bool limit_wanted; /* the idle limit is to be asked for */
+    bool busy;         /* the worker thread is, and these are its own but for `forgotten`: */
+    struct question *asked;
+    bool limit_asked;
+    uint64_t limit_ms;  /* 0: not told */
+    rd_kafka_t *client; /* NULL: none */
     uv_work_t work;
 
     bool freed;
@@ -40,7 +54,7 @@ struct learner {
 };
 
 struct learner *learner_new(uv_loop_t *loop, const struct producer_property *properties, size_t properties_n, learner_on_learned on_learned,
-                            void *data)
+                            learner_on_idle_limit on_idle_limit, void *data)
 {
     struct learner *l = calloc(1, sizeof *l);
 
@@ -50,6 +64,7 @@ struct learner *learner_new(uv_loop_t *loop, const struct producer_property *pro
     l->properties = properties;
     l->properties_n = properties_n;
     l->on_learned = on_learned;
+    l->on_idle_limit = on_idle_limit;
     l->data = data;
     l->waiting_end = &l->waiting;
     l->work.data = l;
@@ -76,13 +91,15 @@ static void end(struct learner *l)
     on_freed(data);
 }
 
+static void give_up(struct learner *l);
+
 void learner_free(struct learner *l, void (*on_freed)(void *data), void *data)
 {
     l->freed = true;
     l->on_freed = on_freed;
     l->freed_data = data;
-    if (!l->asking)
-        end(l);
+    if (!l->busy)
+        give_up(l);
 }
 
 /* --- on a worker thread ------------------------------------------------------------------------------------------- */
@@ -178,7 +195,22 @@ static void fail_all(rd_kafka_t *client, struct question *unanswered)
         fail(q, error, reason);
 }
 
-static void read_configs(struct question *asked, rd_kafka_event_t *event)
+static void read_config(struct learner *l, const rd_kafka_ConfigResource_t *resource, const rd_kafka_ConfigEntry_t *entry)
+{
+    const char *name = rd_kafka_ConfigEntry_name(entry), *value = rd_kafka_ConfigEntry_value(entry);
+
+    if (value == NULL)
+        return;
+    if (rd_kafka_ConfigResource_type(resource) == RD_KAFKA_RESOURCE_BROKER && strcmp(name, IDLE_LIMIT) == 0)
+        l->limit_ms = strtoull(value, NULL, 10);
+    if (rd_kafka_ConfigResource_type(resource) != RD_KAFKA_RESOURCE_TOPIC || strcmp(name, "max.message.bytes") != 0)
+        return;
+    for (struct question *q = l->asked; q != NULL; q = q->next)
+        if (strcmp(rd_kafka_ConfigResource_name(resource), q->name) == 0)
+            q->learned.message_bytes_max = (uint32_t)strtoul(value, NULL, 10);
+}
+
+static void read_configs(struct learner *l, rd_kafka_event_t *event)
 {
     size_t resources_n = 0;
     const rd_kafka_DescribeConfigs_result_t *result = rd_kafka_event_DescribeConfigs_result(event);
@@ -189,36 +221,24 @@ static void read_configs(struct question *asked, rd_kafka_event_t *event)
         const rd_kafka_ConfigEntry_t **entries = rd_kafka_ConfigResource_configs(resources[i], &entries_n);
 
         for (size_t j = 0; j < entries_n; j++)
-            for (struct question *q = asked; q != NULL; q = q->next)
-                if (strcmp(rd_kafka_ConfigEntry_name(entries[j]), "max.message.bytes") == 0 &&
-                    strcmp(rd_kafka_ConfigResource_name(resources[i]), q->name) == 0)
-                    q->learned.message_bytes_max = (uint32_t)strtoul(rd_kafka_ConfigEntry_value(entries[j]), NULL, 10);
+            read_config(l, resources[i], entries[j]);
     }
 }
 
-/* A broker that does not allow or know the question is no error: the limit is not known then. */
-static void ask_configs(rd_kafka_t *client, struct question *asked, int32_t broker)
+static void ask_configs_of(struct learner *l, rd_kafka_ConfigResource_t **resources, size_t resources_n, int32_t broker)
 {
-    rd_kafka_ConfigResource_t *resources[TOPICS_AT_ONCE];
-    size_t resources_n = 0;
-    rd_kafka_queue_t *queue;
-    rd_kafka_AdminOptions_t *options;
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(l->client);
+    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(l->client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
     rd_kafka_event_t *event;
 
-    for (struct question *q = asked; q != NULL; q = q->next)
-        if (q->learned.partitions_n > 0)
-            resources[resources_n++] = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, q->name);
-    if (resources_n == 0)
-        return;
-    queue = rd_kafka_queue_new(client);
-    options = rd_kafka_AdminOptions_new(client, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
     (void)rd_kafka_AdminOptions_set_request_timeout(options, CONFIGS_MS, NULL, 0);
     if (broker >= 0)
         (void)rd_kafka_AdminOptions_set_broker(options, broker, NULL, 0);
-    rd_kafka_DescribeConfigs(client, resources, resources_n, options, queue);
+    rd_kafka_DescribeConfigs(l->client, resources, resources_n, options, queue);
     event = rd_kafka_queue_poll(queue, CONFIGS_MS + 500);
+    l->limit_asked &= event != NULL && !producer_fault_is_connection(rd_kafka_event_error(event));
     if (event != NULL) {
-        read_configs(asked, event);
+        read_configs(l, event);
         rd_kafka_event_destroy(event);
     }
     rd_kafka_AdminOptions_destroy(options);
@@ -226,28 +246,96 @@ static void ask_configs(rd_kafka_t *client, struct question *asked, int32_t brok
     rd_kafka_queue_destroy(queue);
 }
 
+/* A broker that does not allow or know the question is no error: the limits are not known then. */
+static void ask_configs(struct learner *l, int32_t broker)
+{
+    rd_kafka_ConfigResource_t *resources[TOPICS_AT_ONCE + 1];
+    size_t resources_n = 0;
+    char id[16];
+
+    snprintf(id, sizeof id, "%" PRId32, broker);
+    for (struct question *q = l->asked; q != NULL; q = q->next)
+        if (q->learned.partitions_n > 0)
+            resources[resources_n++] = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, q->name);
+    l->limit_asked &= broker >= 0;
+    if (l->limit_asked)
+        resources[resources_n++] = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_BROKER, id);
+    if (resources_n > 0)
+        ask_configs_of(l, resources, resources_n, broker);
+}
+
+/* Some broker, if no topic is asked for. */
+static int32_t find_broker(rd_kafka_t *client)
+{
+    const struct rd_kafka_metadata *metadata = NULL;
+    int32_t broker = -1;
+
+    if (rd_kafka_metadata(client, 0, NULL, &metadata, BROKER_MS) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return -1;
+    broker = choose_broker(client, metadata);
+    rd_kafka_metadata_destroy(metadata);
+    return broker;
+}
+
+static bool make_client(struct learner *l)
+{
+    char error[400] = "", reason[400] = "";
+    rd_kafka_conf_t *conf = producer_conf_new(l->properties, l->properties_n, error, sizeof error);
+
+    l->client = conf != NULL ? rd_kafka_new(RD_KAFKA_PRODUCER, conf, reason, sizeof reason) : NULL;
+    if (l->client != NULL) {
+        (void)rd_kafka_set_log_queue(l->client, NULL); /* the one that is emptied here */
+        return true;
+    }
+    for (struct question *q = l->asked; q != NULL; q = q->next)
+        fail(q, RD_KAFKA_RESP_ERR__INVALID_ARG, conf != NULL ? reason : error);
+    if (conf != NULL)
+        rd_kafka_conf_destroy(conf);
+    return false;
+}
+
+/* Errors of earlier questions are none of this one, and nobody else reads them. */
+static void empty_queue(rd_kafka_t *client)
+{
+    rd_kafka_queue_t *queue = rd_kafka_queue_get_main(client);
+    rd_kafka_event_t *event;
+
+    while ((event = rd_kafka_queue_poll(queue, 0)) != NULL)
+        rd_kafka_event_destroy(event);
+    rd_kafka_queue_destroy(queue);
+}
+
 static void on_worker_ask(uv_work_t *work)
 {
     struct learner *l = work->data;
-    char error[400] = "", reason[400] = "";
-    rd_kafka_conf_t *conf = producer_conf_new(l->properties, l->properties_n, error, sizeof error);
-    rd_kafka_t *client = conf != NULL ? rd_kafka_new(RD_KAFKA_PRODUCER, conf, reason, sizeof reason) : NULL;
     struct question *q = l->asked;
     int32_t broker = -1;
 
-    if (client == NULL) {
-        for (; q != NULL; q = q->next)
-            fail(q, RD_KAFKA_RESP_ERR__INVALID_ARG, conf != NULL ? reason : error);
-        if (conf != NULL)
-            rd_kafka_conf_destroy(conf);
+    l->limit_ms = 0;
+    if (l->client == NULL && !make_client(l)) {
+        l->limit_asked = false;
         return;
     }
-    while (q != NULL && ask_metadata(client, q, &broker))
+    empty_queue(l->client);
+    while (q != NULL && ask_metadata(l->client, q, &broker))
         q = q->next;
     if (q != NULL)
-        fail_all(client, q);
-    ask_configs(client, l->asked, broker);
-    rd_kafka_destroy(client);
+        fail_all(l->client, q);
+    else if (broker < 0 && l->limit_asked)
+        broker = find_broker(l->client);
+    ask_configs(l, broker);
+    if (broker >= 0 && q == NULL)
+        return;
+    rd_kafka_destroy(l->client);
+    l->client = NULL;
+}
+
+static void on_worker_give_up(uv_work_t *work)
+{
+    struct learner *l = work->data;
+
+    rd_kafka_destroy(l->client);
+    l->client = NULL;
 }
 
 /* --- on the loop's thread ----------------------------------------------------------------------------------------- */
@@ -261,24 +349,48 @@ static void on_asked(uv_work_t *work, int status)
 
     assert(status == 0);
     l->asked = NULL;
+    l->limit_wanted &= !l->limit_asked;
+    if (l->limit_ms > 0 && !l->freed)
+        l->on_idle_limit(l->data, l->limit_ms);
     for (struct question *q = answered; q != NULL; q = q->next)
         if (!q->forgotten && !l->freed)
             l->on_learned(l->data, &q->learned);
     free_questions(answered);
-    l->asking = false;
+    l->busy = false;
+    if (l->freed)
+        give_up(l);
+    else
+        ask_next(l);
+}
+
+static void on_given_up(uv_work_t *work, int status)
+{
+    struct learner *l = work->data;
+
+    assert(status == 0);
+    l->busy = false;
     if (l->freed)
         end(l);
     else
         ask_next(l);
 }
 
-/* Moves up to TOPICS_AT_ONCE questions to the worker thread, if it is idle. */
-static void ask_next(struct learner *l)
+/* And if it is being freed, that is its end. */
+static void give_up(struct learner *l)
+{
+    if (l->client != NULL) {
+        l->busy = true;
+        (void)uv_queue_work(l->loop, &l->work, on_worker_give_up, on_given_up);
+    } else if (l->freed) {
+        end(l);
+    }
+}
+
+/* Moves up to TOPICS_AT_ONCE questions to the worker thread, and the one about the idle limit. */
+static void ask(struct learner *l)
 {
     struct question **last = &l->waiting;
 
-    if (l->asking || l->waiting == NULL)
-        return;
     for (unsigned i = 0; i < TOPICS_AT_ONCE && *last != NULL; i++)
         last = &(*last)->next;
     l->asked = l->waiting;
@@ -286,8 +398,16 @@ static void ask_next(struct learner *l)
     *last = NULL;
     if (l->waiting == NULL)
         l->waiting_end = &l->waiting;
-    l->asking = true;
+    l->limit_asked = l->limit_wanted;
+    l->asked_ms = uv_now(l->loop);
+    l->busy = true;
     (void)uv_queue_work(l->loop, &l->work, on_worker_ask, on_asked);
+}
+
+static void ask_next(struct learner *l)
+{
+    if (!l->busy && l->waiting != NULL)
+        ask(l);
 }
 
 void learner_ask(struct learner *l, uint32_t topic, const char *name)
@@ -310,4 +430,23 @@ void learner_forget(struct learner *l, uint32_t topic)
         q->forgotten |= q->learned.topic == topic;
     for (struct question *q = l->asked; q != NULL; q = q->next)
         q->forgotten |= q->learned.topic == topic;
+}
+
+void learner_ask_idle_limit(struct learner *l)
+{
+    l->limit_wanted = true;
+    if (!l->busy)
+        ask(l);
+}
+
+void learner_tick(struct learner *l)
+{
+    uint64_t rested_ms = uv_now(l->loop) - l->asked_ms;
+
+    if (l->busy)
+        return;
+    if (l->limit_wanted && rested_ms >= RETRY_MS)
+        ask(l);
+    else if (rested_ms >= REST_MS)
+        give_up(l);
 }

@@ -73,14 +73,23 @@ static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t 
     snprintf(rig->topic_reason, sizeof rig->topic_reason, "%s", reason);
 }
 
+static void on_idle_limit(void *data, uint64_t expiration_ms)
+{
+    struct rig *rig = data;
+
+    rig->early |= rig->calling;
+    rig->idle_limit_n++;
+    rig->idle_limit_ms = expiration_ms;
+}
+
 static void on_reachable(void *data, bool reachable, const char *reason)
 {
     struct rig *rig = data;
 
-    if (rig->reachable == (int)reachable)
+    if (rig->reachable == 1 && reachable)
         test_fail(__FILE__, __LINE__, "reachable was told again without a change");
+    rig->reachable_n += rig->reachable != (int)reachable; /* the cause of an outage may be told later */
     rig->reachable = reachable;
-    rig->reachable_n++;
     snprintf(rig->reachable_reason, sizeof rig->reachable_reason, "%s", reason);
 }
 
@@ -137,7 +146,8 @@ void rig_turn(struct rig *rig)
 
 struct rig *rig_new(const char *bootstrap, const char *const *extra)
 {
-    static const struct producer_callbacks callbacks = {on_delivered, on_refused, on_broken, on_closed, on_topic, on_reachable, on_log};
+    static const struct producer_callbacks callbacks = {on_delivered, on_refused,    on_broken,    on_closed,
+                                                        on_topic,     on_idle_limit, on_reachable, on_log};
     struct producer_property properties[16] = {{"bootstrap.servers", bootstrap}};
     char texts[16][200], error[400] = "";
     size_t n = 1;

@@ -41,6 +41,9 @@ struct rig {
     uint32_t message_bytes_max[RIG_TOPICS];
     char topic_reason[700];
 
+    unsigned idle_limit_n;
+    uint64_t idle_limit_ms;
+
     int reachable; /* -1: not told yet */
     unsigned reachable_n;
     char reachable_reason[500];

@@ -345,6 +345,88 @@ TEST_WITHIN(producer_kafka_finds_new_partitions, 60)
     rig_free(rig);
 }
 
+/* --- for how long a silent producer is remembered ----------------------------------------------------------------- */
+
+TEST_WITHIN(producer_kafka_tells_when_it_forgets_producers, 60)
+{
+    struct kafka k = kafka_start_with("producer.id.expiration.ms=77777");
+    struct rig *rig = rig_new(k.bootstrap, NULL);
+
+    kafka_topic_create(k.bootstrap, "t", 1, NULL);
+    rig_learn(rig, "t", 1);
+    CHECK_EQ(rig->idle_limit_n, 0);
+    rig_open(rig, 0);
+    RIG_WAIT(rig, rig->idle_limit_n == 1, 15);
+    CHECK_EQ(rig->idle_limit_ms, 77777);
+    rig_learn(rig, "t", 1);
+    CHECK_EQ(rig->message_bytes_max[0], 1048588); /* both questions go together */
+    rig_close(rig);
+    rig->session = RELAY_PROBE;
+    rig_open(rig, 0);
+    rig_learn(rig, "t", 1);
+    CHECK_EQ(rig->idle_limit_n, 1);
+    rig_close(rig);
+    rig->session = RELAY_MAIN;
+    rig_open(rig, 0);
+    RIG_WAIT(rig, rig->idle_limit_n == 2, 15);
+    rig_close(rig);
+    CHECK(rig->longest_ns < 50000000);
+    rig_free(rig);
+}
+
+/* It is asked for again when the broker is there. */
+TEST_WITHIN(producer_kafka_tells_it_when_it_is_back, 90)
+{
+    struct kafka k = kafka_start();
+    struct rig *rig = rig_new(k.bootstrap, NULL);
+
+    kafka_kill(&k);
+    rig_open(rig, 0);
+    RIG_WAIT(rig, rig->reachable == 0, 30);
+    kafka_restart(&k);
+    RIG_WAIT(rig, rig->idle_limit_n == 1, 40);
+    CHECK_EQ(rig->idle_limit_ms, 86400000);
+    rig_close(rig);
+    rig_free(rig);
+}
+
+static int32_t learned(struct rig *rig, const char *topic)
+{
+    unsigned topics_n = rig->topics_n;
+
+    producer_learn(rig->producer, 0, topic);
+    RIG_WAIT(rig, rig->topics_n > topics_n, 15);
+    return rig->partitions_n[0];
+}
+
+/* Who may not describe the broker's settings is not told, and can do everything else. */
+TEST_WITHIN(producer_kafka_keeps_it_from_who_may_not_know, 60)
+{
+    struct kafka k =
+        kafka_start_secure("SASL_PLAINTEXT", "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+                                             "super.users=User:ANONYMOUS\n"
+                                             "listener.name.relay.sasl.enabled.mechanisms=PLAIN\n"
+                                             "listener.name.relay.plain.sasl.jaas.config=org.apache.kafka.common.security.plain."
+                                             "PlainLoginModule required user_relay=\"secret\";");
+    struct rig *rig = rig_new(k.secure, (const char *[]){"security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=relay",
+                                                         "sasl.password=secret", NULL});
+    unsigned topics_n;
+
+    kafka_topic_create(k.bootstrap, "t", 1, NULL);
+    kafka_acl_add(k.bootstrap, (struct kafka_acl){.user = "relay", .topic = "t", .operation = "WRITE"});
+    WAIT_UNTIL(learned(rig, "t") == 1, 20);
+    rig_open(rig, 0);
+    rig_publish(rig, 0, "t", 0, 100);
+    RIG_WAIT(rig, rig->delivered_n == 1, 15);
+    topics_n = rig->topics_n;
+    rig_learn(rig, "t", 1); /* after the question that the session asked */
+    CHECK_EQ(rig->topics_n, topics_n + 1);
+    CHECK_EQ(rig->idle_limit_n, 0);
+    CHECK_EQ(rig->message_bytes_max[0], 0);
+    rig_close(rig);
+    rig_free(rig);
+}
+
 /* --- a broker that is killed -------------------------------------------------------------------------------------- */
 
 /* As the core does: one row a partition until its first report, the rest afterwards; all that is not reported good goes again. */
