@@ -169,6 +169,7 @@ static struct relay_limits limits_of(const struct config *c)
     l.backoff_max_ms = c->backoff_max_ms;
     l.shutdown_ms = c->shutdown_ms;
     l.batch_bytes = batch_bytes_of(c);
+    l.patrol_ids = 0; /* until the outbox can look */
     l.durability = c->durability != CONFIG_DURABILITY_OFF ? RELAY_DURABILITY_LOCAL : RELAY_DURABILITY_OFF;
     l.seed = clock_read_ms(CLOCK_REALTIME) ^ (uint64_t)getpid() << 32;
     return l;
