@@ -86,11 +86,15 @@ static void on_server_poll(uv_poll_t *poll, int status, int events)
     }
 }
 
+/* The default of server, database and role: another client may have set the session's. */
+static const char server_question[] = "SELECT pg_catalog.pg_is_in_recovery(), reset_val FROM pg_catalog.pg_settings"
+                                      " WHERE name OPERATOR(pg_catalog.=) 'default_transaction_read_only'";
+
 static void server_ask(struct database *db)
 {
     if (target_wish(db->target) == TARGET_ANY)
         connected(db);
-    else if (!PQsendQuery(db->pg, "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('transaction_read_only')"))
+    else if (!PQsendQuery(db->pg, server_question))
         database_address_failed(db, PQerrorMessage(db->pg));
     else if (!database_watch(db, UV_READABLE, on_server_poll))
         database_address_failed(db, "out of memory or file descriptors");

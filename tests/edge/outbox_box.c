@@ -164,14 +164,21 @@ struct outbox_settings box_settings(const char *conninfo)
 
 static struct {
     bool wanted;
+    const char *settings;
     struct pgbouncer bouncers[POOLERS];
     int ports[POOLERS]; /* of their servers */
     unsigned n;
 } pool;
 
-void box_pool(void)
+void box_pool_with(const char *settings)
 {
     pool.wanted = true;
+    pool.settings = settings;
+}
+
+void box_pool(void)
+{
+    box_pool_with(NULL);
 }
 
 struct pgbouncer *box_pooler(void)
@@ -189,7 +196,7 @@ static const struct pgbouncer *pooler_of(const char *host, int port)
     CHECK(pool.n < POOLERS);
     snprintf(p.socket_folder, sizeof p.socket_folder, "%s", host);
     pool.ports[pool.n] = port;
-    pool.bouncers[pool.n] = pgbouncer_start(&p, NULL);
+    pool.bouncers[pool.n] = pgbouncer_start(&p, pool.settings);
     return &pool.bouncers[pool.n++];
 }
 
