@@ -181,6 +181,11 @@ void box_pool(void)
     box_pool_with(NULL);
 }
 
+bool box_is_pooled(void)
+{
+    return pool.wanted;
+}
+
 struct pgbouncer *box_pooler(void)
 {
     return pool.n > 0 ? &pool.bouncers[pool.n - 1] : NULL;

@@ -56,6 +56,7 @@ struct box {
 /* From now on boxes are pooled. */
 void box_pool(void);
 void box_pool_with(const char *settings); /* `settings` as for pgbouncer_start, borrowed for good */
+bool box_is_pooled(void);
 /* The pooler that was started last; NULL: none. */
 struct pgbouncer *box_pooler(void);
 

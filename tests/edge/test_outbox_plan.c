@@ -15,17 +15,20 @@ static void build(enum outbox_mark_mode mark)
     char *table = sql_table("outbox.event");
 
     sql_reset(&sql);
-    CHECK(sql_build(
-        &sql, &(struct sql_settings){
-                  .columns = &outbox_columns_native, .table = table, .mark = mark, .statement_ms = 60000, .lease_statement_ms = 60000}));
+    CHECK(sql_build(&sql, &(struct sql_settings){.columns = &outbox_columns_native,
+                                                 .table = table,
+                                                 .mark = mark,
+                                                 .pooled = box_is_pooled(),
+                                                 .statement_ms = 60000,
+                                                 .lease_statement_ms = 60000}));
     free(table);
 }
 
-/* Run statement `which` in a session like the relay's and return how. */
+/* Run statement `which` in a session, or a transaction, like the relay's and return how. */
 static const char *plan(const struct postgres *p, enum sql_name which, const char *types, const char *values)
 {
-    return postgres_query(p->conninfo, "%s; PREPARE s (%s) AS %s; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE s (%s)",
-                          sql.list[SQL_SETUP].sql, types, sql.list[which].sql, values);
+    return postgres_query(p->conninfo, "%s%s; PREPARE s (%s) AS %s; EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) EXECUTE s (%s)",
+                          box_is_pooled() ? "BEGIN; " : "", sql.list[SQL_SETUP].sql, types, sql.list[which].sql, values);
 }
 
 static unsigned count(const char *text, const char *what)
@@ -97,7 +100,7 @@ static void check_fetches(const struct postgres *p)
 }
 
 /* Never analysed, analysed when it was empty, analysed when it was full: one plan. */
-TEST_WITHIN(outbox_fetch_reads_by_the_primary_key, 60)
+BOX_TEST_WITHIN(outbox_fetch_reads_by_the_primary_key, 60)
 {
     struct postgres p = box_postgres("autovacuum = off");
 
@@ -126,7 +129,7 @@ static void check_marks(const struct postgres *p)
         test_fail(__FILE__, __LINE__, "the marks are not made by the primary key:\n%s", text);
 }
 
-TEST_WITHIN(outbox_marks_go_by_the_primary_key, 60)
+BOX_TEST_WITHIN(outbox_marks_go_by_the_primary_key, 60)
 {
     struct postgres p = box_postgres("autovacuum = off");
 
@@ -142,7 +145,7 @@ TEST_WITHIN(outbox_marks_go_by_the_primary_key, 60)
 }
 
 /* fillfactor and no second index: every mark of a full table finds room on its page. */
-TEST_WITHIN(outbox_marks_are_hot, 60)
+BOX_TEST_WITHIN(outbox_marks_are_hot, 60)
 {
     struct postgres p = box_postgres("autovacuum = off");
     struct box *b = box_new(p.conninfo);
