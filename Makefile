@@ -223,6 +223,9 @@ $(foreach s,$(fuzz_src),$(eval $(call fuzz_rule,$(s))))
 
 # Not OUTBOX_RELAY_...: to a relay that would be a setting, and an unknown one.
 export TEST_RELAY_BINARY ?= $(CURDIR)/$(B)/outbox-relay
+# The same, built with fault points.
+faulty_variant := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)-faults$(if $(findstring clang,$(CC)),-clang)
+export TEST_FAULTS_BINARY ?= $(CURDIR)/build/$(faulty_variant)/outbox-relay
 
 test: all $(tools) $(programs) $(for_sim) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
 	@tests/totals.sh $(run_unit) $(run_sim) $(run_edge) $(run_e2e)

@@ -9,7 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "relay/app/daemon_faults.h"
 #include "relay/app/daemon_state.h"
+#include "relay/app/faults.h"
 #include "relay/app/notify.h"
 #include "relay/app/version.h"
 
@@ -185,7 +187,7 @@ static bool start_producer(struct daemon *d, const struct relay_limits *limits)
     for (size_t i = 0; i < c->kafka_n; i++)
         properties[i] = (struct producer_property){.name = c->kafka[i].name, .value = c->kafka[i].value};
     d->producer = producer_new(&d->loop, properties, c->kafka_n, limits->topics_max, limits->window_rows, limits->window_bytes,
-                               daemon_producer_callbacks(), d);
+                               daemon_fault_producer(daemon_producer_callbacks()), d);
     free(properties);
     return d->producer != NULL;
 }
@@ -214,7 +216,7 @@ static bool start_outbox(struct daemon *d, const struct relay_limits *limits)
 {
     struct outbox_settings settings = outbox_settings_of(d, limits);
 
-    d->outbox = outbox_new(&d->loop, &settings, daemon_outbox_callbacks(), d);
+    d->outbox = outbox_new(&d->loop, &settings, daemon_fault_outbox(daemon_outbox_callbacks()), d);
     return d->outbox != NULL;
 }
 
@@ -332,6 +334,7 @@ int daemon_run(const struct config *c)
     char error[512] = "out of memory";
     bool at_rest = false;
 
+    faults_start();
     /* libuv has four threads for what may block. With a name server that is silent, two old sessions, the learner and both new sessions
      * may wait in it, and the database's names must be asked for all the same. */
     (void)setenv("UV_THREADPOOL_SIZE", "8", 0);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "relay/app/daemon_faults.h"
 #include "relay/app/daemon_state.h"
 
 /* Rows that one turn of the loop hands over: some milliseconds, then reports, answers and pages have their turn. */
@@ -244,12 +245,16 @@ static void perform(struct daemon *d, const struct relay_action *action)
 
 uint64_t daemon_act(struct daemon *d)
 {
+    daemon_fault_turn(d);
     for (unsigned n = 0; n < ACTIONS_A_TURN; n++) {
         struct relay_action action = relay_next(d->relay, daemon_now(d));
 
         if (action.type == RELAY_WAIT)
             return action.until_ms;
-        perform(d, &action);
+        if (!daemon_fault_before(d, &action)) {
+            perform(d, &action);
+            daemon_fault_after(d, &action);
+        }
         /* A row is handed within the lease by a clock that is at most so many actions old. */
         d->clock_stale |= n % 64 == 63 || action.type == RELAY_SESSION_OPEN;
     }

@@ -79,6 +79,10 @@ void outbox_free(struct outbox *o, void (*on_freed)(void *data), void *data);
 
 /* Open the three connections anew, closing what is open. Answered by on_connected or on_lost. */
 void outbox_connect(struct outbox *o);
+#ifdef FAULTS
+/* Lose them, for a fault point: answered at once by on_lost, unless they are lost already. Not from within a callback. */
+void outbox_lose(struct outbox *o, const char *reason);
+#endif
 
 /* --- lease -------------------------------------------------------------------------------------------------------- */
 

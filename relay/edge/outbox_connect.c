@@ -37,6 +37,13 @@ void links_lose(struct outbox *o, const char *reason)
     o->callbacks.on_lost(o->data, copy);
 }
 
+#ifdef FAULTS
+void outbox_lose(struct outbox *o, const char *reason)
+{
+    links_lose(o, reason);
+}
+#endif
+
 /* --- the probes --------------------------------------------------------------------------------------------------- */
 
 static void probe_send(struct outbox *o, enum sql_name which, void (*done)(void *, struct database_result *, const struct database_error *))
