@@ -135,31 +135,31 @@ const struct outbox_callbacks *daemon_fault_outbox(const struct outbox_callbacks
 
 /* --- events of Kafka ---------------------------------------------------------------------------------------------- */
 
-static void on_refused(void *data, row_slot slot, enum relay_fault fault, const char *code)
+static void on_refused(void *data, enum relay_session session, row_slot slot, enum relay_fault fault, const char *code)
 {
     (void)faults_at("on-refused");
-    producer_real.on_refused(data, slot, fault, code);
+    producer_real.on_refused(data, session, slot, fault, code);
 }
 
 /* The row is in the log, and the report says that nobody knows. */
-static void on_delivered(void *data, row_slot slot)
+static void on_delivered(void *data, enum relay_session session, row_slot slot)
 {
     if (faults_at("on-delivered"))
-        on_refused(data, slot, RELAY_FAULT_PASSING, "_MSG_TIMED_OUT");
+        on_refused(data, session, slot, RELAY_FAULT_PASSING, "_MSG_TIMED_OUT");
     else
-        producer_real.on_delivered(data, slot);
+        producer_real.on_delivered(data, session, slot);
 }
 
-static void on_broken(void *data, enum relay_fault fault, const char *code, const char *reason)
+static void on_broken(void *data, enum relay_session session, enum relay_fault fault, const char *code, const char *reason)
 {
     (void)faults_at("on-broken");
-    producer_real.on_broken(data, fault, code, reason);
+    producer_real.on_broken(data, session, fault, code, reason);
 }
 
-static void on_closed(void *data)
+static void on_closed(void *data, enum relay_session session)
 {
     (void)faults_at("on-closed");
-    producer_real.on_closed(data);
+    producer_real.on_closed(data, session);
 }
 
 static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t message_bytes_max, const char *reason)
@@ -278,7 +278,7 @@ void daemon_fault_after(struct daemon *d, const struct relay_action *action)
     if (!action_at(action, "after"))
         return;
     if (action->type == RELAY_PUBLISH || action->type == RELAY_SESSION_OPEN)
-        on_broken(d, RELAY_FAULT_SESSION, "_FATAL", REASON);
+        on_broken(d, action->session, RELAY_FAULT_SESSION, "_FATAL", REASON);
     else
         outbox_lose(d->outbox, REASON);
 }
