@@ -11,6 +11,8 @@ FAULTS  ?=
 WERROR  ?=
 V       ?=
 FUZZ_SECONDS ?= 20
+MINUTES ?= 10
+SEED    ?=
 
 comma := ,
 empty :=
@@ -92,7 +94,7 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-edge test-e2e check mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-edge test-e2e faulty check check-long mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -242,14 +244,30 @@ test-edge: all $(tools) $(run_edge) ## each edge against its real peer
 test-e2e: all $(tools) $(crash) ## whole relays, stopped and killed under load, judged by the oracle
 	@tests/totals.sh $(run_e2e)
 
-check: all $(tools) $(crash) ## crash injection: kills, cuts, pauses and failovers, each judged by the oracle
-	@tests/totals.sh $(run_crash)
+# The relay that the crash tests' fault points are for.
+faulty: | $(early)
+	@$(MAKE) --no-print-directory FAULTS=1 build/$(faulty_variant)/outbox-relay
 
-release-check: all $(tools) $(crash) ## what is too long for check
-	@tests/totals.sh $(run_long)
+# Proofs and, when a test fails, what it left behind.
+export TEST_EVIDENCE_FOLDER ?= $(CURDIR)/build/evidence
+new_evidence = @rm -rf $(TEST_EVIDENCE_FOLDER) && mkdir -p $(TEST_EVIDENCE_FOLDER)
+with_evidence := TEST_EVIDENCE=$(TEST_EVIDENCE_FOLDER)/faults
 
-mutants-real: all $(tools) $(run_e2e) $(mutant_relays) ## relays with one rule broken, on real services: each is caught by its line of the matrix
-	@tests/totals.sh '$(run_e2e) mutant_'
+check: all faulty $(tools) $(crash) ## crash injection: kills, cuts, pauses and failovers, each judged by the oracle; 18 minutes at most
+	$(new_evidence)
+	@$(with_evidence) tests/totals.sh $(run_crash) 'tests/crash/evidence.sh $(TEST_EVIDENCE_FOLDER)/faults 100'
+
+check-long: all faulty $(tools) $(crash) ## random mixed faults for MINUTES (10); SEED=n repeats the choices of a run
+	$(new_evidence)
+	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh '$(crash) storm_'
+
+release-check: all faulty $(tools) $(crash) ## what is too long for check, and a long storm: before a release, some hours
+	$(new_evidence)
+	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh $(run_long) '$(crash) storm_' \
+	  'tests/crash/evidence.sh $(TEST_EVIDENCE_FOLDER)/faults 500'
+
+mutants-real: all $(tools) $(crash) $(mutant_relays) ## relays with one rule broken, on real services: each is caught by its line of the matrix
+	@tests/totals.sh '$(crash) mutant_'
 
 fuzz: $(fuzzers) ## run each fuzzer for FUZZ_SECONDS (20)
 	@for f in $(fuzzers); do \
