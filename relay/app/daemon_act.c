@@ -130,13 +130,13 @@ static void fetch(struct daemon *d, const struct relay_action *action)
     outbox_fetch(d->outbox, &fetch);
 }
 
-static void mark(struct daemon *d)
+static void mark(struct daemon *d, bool repeated)
 {
     const int64_t *ids;
     const struct row_event_id *event_ids;
     uint32_t n = relay_marks(d->relay, &ids, &event_ids);
 
-    outbox_mark(d->outbox, ids, event_ids, n);
+    outbox_mark(d->outbox, ids, event_ids, n, repeated);
 }
 
 static void save(struct daemon *d, const struct relay_action *action)
@@ -200,7 +200,7 @@ static void perform(struct daemon *d, const struct relay_action *action)
         outbox_catch_up(d->outbox, action->topic, action->from, action->upto, action->rows, action->bytes);
         break;
     case RELAY_PATROL:
-        assert(false && "not yet");
+        outbox_patrol(d->outbox, action->from, action->upto, action->rows);
         break;
     case RELAY_WRITERS:
         outbox_writers(d->outbox);
@@ -215,7 +215,7 @@ static void perform(struct daemon *d, const struct relay_action *action)
         outbox_drop(d->outbox, action->slot);
         break;
     case RELAY_MARK:
-        mark(d);
+        mark(d, action->force);
         break;
     case RELAY_SAVE:
         save(d, action);

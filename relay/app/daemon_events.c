@@ -43,6 +43,7 @@ static void on_lease(void *data, const struct relay_saved *saved, const char *ho
     if (saved == NULL && !d->waiting_told)
         LOG(d->log, LOG_LEVEL_INFO, "another relay holds the lease, waiting", LOG_TEXT("holder", holder));
     d->waiting_told = saved == NULL;
+    d->lease_until_ms = saved != NULL ? d->lease_asked_ms + d->config->lease_ttl_ms : 0;
     relay_on_lease(d->relay, daemon_now(d), d->lease_asked_ms, saved);
 }
 
@@ -51,6 +52,7 @@ static void on_beaten(void *data, bool held, struct relay_token token, int64_t l
     struct daemon *d = data;
 
     daemon_tell_statement(d, RELAY_LEASE_BEAT, NULL);
+    d->lease_until_ms = held ? d->lease_asked_ms + d->config->lease_ttl_ms : 0;
     relay_on_beaten(d->relay, daemon_now(d), d->lease_asked_ms, held, token, last_id);
 }
 
@@ -88,6 +90,14 @@ static void on_caught_up(void *data, const struct relay_read *read, row_slot *re
     count_slots(d, read, ret_slots);
 }
 
+static void on_patrolled(void *data, const struct relay_read *read)
+{
+    struct daemon *d = data;
+
+    daemon_tell_statement(d, RELAY_PATROL, NULL);
+    relay_on_patrolled(d->relay, daemon_now(d), read);
+}
+
 static void on_writers(void *data, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n, bool complete)
 {
     struct daemon *d = data;
@@ -104,16 +114,18 @@ static void on_flushed(void *data, struct relay_token token, uint64_t flush_lsn)
     relay_on_flushed(d->relay, daemon_now(d), token, flush_lsn);
 }
 
-static void on_marked(void *data, uint32_t missed_n)
+static void on_marked(void *data, const int64_t *missed, uint32_t missed_n)
 {
     struct daemon *d = data;
     const int64_t *ids;
     const struct row_event_id *event_ids;
+    uint32_t n = relay_marks(d->relay, &ids, &event_ids);
 
     daemon_tell_statement(d, RELAY_MARK, NULL);
-    stats_count_marked(d->stats, relay_marks(d->relay, &ids, &event_ids));
-    (void)missed_n;
-    relay_on_marked(d->relay, daemon_now(d), NULL, 0);
+    stats_count_marked(d->stats, n);
+    if (daemon_now(d) >= d->lease_until_ms)
+        stats_count_superseded(d->stats, n);
+    relay_on_marked(d->relay, daemon_now(d), missed, missed_n);
 }
 
 static void on_saved(void *data, bool fenced)
@@ -165,6 +177,7 @@ const struct outbox_callbacks *daemon_outbox_callbacks(void)
         .on_released = on_released,
         .on_fetched = on_fetched,
         .on_caught_up = on_caught_up,
+        .on_patrolled = on_patrolled,
         .on_writers = on_writers,
         .on_flushed = on_flushed,
         .on_marked = on_marked,

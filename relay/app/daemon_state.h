@@ -41,7 +41,7 @@ struct daemon {
     int64_t real_ms; /* ...together with CLOCK_REALTIME */
 
     struct headers headers;
-    uint64_t lease_asked_ms;
+    uint64_t lease_asked_ms, lease_until_ms; /* the other relays count from here */
 
     struct {
         bool asked; /* a question about `number` is on its way: first to Kafka, then for the pin */

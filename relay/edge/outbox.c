@@ -61,6 +61,8 @@ static void outbox_end(struct outbox *o)
     free(o->rows);
     free(o->slots);
     free(o->found);
+    free(o->marking);
+    free(o->missed);
     free(o->table);
     free(o->holder);
     free(o->sequence);

@@ -3,16 +3,16 @@
  *
  * It lives on three connections, which are opened together and lost together:
  *
- *   read    fetch, catch-up, writers      may be slow
- *   mark    marks, saves, flushes, pins   may wait for a lock
- *   lease   take, beat, release           must do neither, or the lease is lost
+ *   read    fetch, catch-up, patrol, writers   may be slow
+ *   mark    marks, saves, flushes, pins        may wait for a lock
+ *   lease   take, beat, release                must do neither, or the lease is lost
  *
  * It also keeps the bytes of rows from their fetch until they are dropped: results are lent, not copied. Topics have numbers here,
  * from the first row that names one until outbox_forget().
  *
  * Every operation is answered exactly once, by its callback or by on_failed, and never before the call that started it returns; after
- * on_lost nothing of that connection is answered any more. Of each operation one may be outstanding; of fetch, catch-up and writers one
- * together. Everything runs on the loop's thread.
+ * on_lost nothing of that connection is answered any more. Of each operation one may be outstanding; of fetch, catch-up, patrol and
+ * writers one together. Everything runs on the loop's thread.
  */
 #ifndef RELAY_EDGE_OUTBOX_H
 #define RELAY_EDGE_OUTBOX_H
@@ -62,9 +62,11 @@ struct outbox_callbacks {
      * when the callback returns: in it, nothing may be read, looked at or dropped (asserted). */
     void (*on_fetched)(void *data, const struct relay_read *read, row_slot *ret_slots);
     void (*on_caught_up)(void *data, const struct relay_read *read, row_slot *ret_slots);
+    void (*on_patrolled)(void *data, const struct relay_read *read); /* rows without bytes; lent for the call, none is kept */
     void (*on_writers)(void *data, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n, bool complete);
     void (*on_flushed)(void *data, struct relay_token token, uint64_t flush_lsn);
-    void (*on_marked)(void *data, uint32_t missed_n);
+    /* `missed`: ids, ascending, whose pair is not in the table; lent for the call. */
+    void (*on_marked)(void *data, const int64_t *missed, uint32_t missed_n);
     void (*on_saved)(void *data, bool fenced);
     void (*on_pinned)(void *data, uint32_t topic, int32_t pinned_n);
     /* May be NULL. Something about the table that is no reason to refuse it; told once. `sentence` is lent for the call. */
@@ -104,12 +106,15 @@ struct outbox_fetch {
 void outbox_fetch(struct outbox *o, const struct outbox_fetch *fetch);
 /* Unsettled rows of `topic` in [from, upto]. */
 void outbox_catch_up(struct outbox *o, uint32_t topic, int64_t from, int64_t upto, uint32_t rows, uint64_t bytes);
+/* Unsettled rows of all topics in [from, upto], without their bytes. */
+void outbox_patrol(struct outbox *o, int64_t from, int64_t upto, uint32_t rows);
 void outbox_writers(struct outbox *o);
 
 /* --- mark --------------------------------------------------------------------------------------------------------- */
 
-/* Mark by pair, without waiting for the disk: a lost mark costs a duplicate, not a row. Borrows the arrays. */
-void outbox_mark(struct outbox *o, const int64_t *ids, const struct row_event_id *event_ids, uint32_t n);
+/* Mark by pair, without waiting for the disk: a lost mark costs a duplicate, not a row. Borrows the arrays; ids ascending. `repeated`: some
+ * may have been marked by an earlier try; where marking is deleting, nobody can tell then which are missed, and none is told. */
+void outbox_mark(struct outbox *o, const int64_t *ids, const struct row_event_id *event_ids, uint32_t n, bool repeated);
 /* Floor and changed records in one statement, fenced by our token in the lease row (locked) and in incarnation. Borrows `changes`. */
 void outbox_save(struct outbox *o, int64_t floor, const struct relay_behind *changes, uint32_t changes_n);
 void outbox_flush(struct outbox *o, bool force);

@@ -212,6 +212,7 @@ void outbox_connect(struct outbox *o)
     links_close(o);
     free(o->sequence);
     o->sequence = NULL;
+    o->server_started = 0;
     o->connecting = true;
     for (unsigned i = 0; i < LINKS; i++)
         database_connect(o->links[i].database);

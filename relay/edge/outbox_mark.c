@@ -8,32 +8,99 @@
 
 /* --- mark --------------------------------------------------------------------------------------------------------- */
 
+static void on_missed(void *data, struct database_result *result, const struct database_error *error)
+{
+    struct outbox *o = data;
+    uint32_t n;
+
+    if (error) { /* the mark is repeated, and the question with it */
+        operation_failed(o, RELAY_MARK, error);
+        return;
+    }
+    n = database_result_rows(result);
+    for (uint32_t i = 0; i < n; i++)
+        o->missed[i] = database_result_integer(result, i, 0);
+    database_result_free(result);
+    o->callbacks.on_marked(o->data, o->missed, n);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
+/* Those of the mark that a DELETE did not return. */
+static uint32_t missed_find(struct outbox *o, const struct database_result *result)
+{
+    uint32_t deleted_n = database_result_rows(result), at = 0, n = 0;
+    int64_t *deleted = calloc(deleted_n + 1, sizeof(*deleted));
+
+    if (!deleted)
+        abort();
+    for (uint32_t i = 0; i < deleted_n; i++)
+        deleted[i] = database_result_integer(result, i, 0);
+    qsort(deleted, deleted_n, sizeof(*deleted), compare_ids);
+    for (uint32_t i = 0; i < o->marking_n; i++) {
+        if (at < deleted_n && deleted[at] == o->marking[i])
+            at++;
+        else
+            o->missed[n++] = o->marking[i];
+    }
+    free(deleted);
+    return n;
+}
+
 static void on_mark(void *data, struct database_result *result, const struct database_error *error)
 {
     struct outbox *o = data;
-    uint32_t touched;
+    uint32_t touched, missed_n = 0;
 
     if (error) {
         operation_failed(o, RELAY_MARK, error);
         return;
     }
     touched = database_result_touched(result);
+    if (touched < o->marking_n && o->settings.mark == OUTBOX_MARK_DELETE && !o->mark_repeated)
+        missed_n = missed_find(o, result);
     database_result_free(result);
-    o->callbacks.on_marked(o->data, touched < o->marking_n ? o->marking_n - touched : 0);
+    if (touched < o->marking_n && o->settings.mark == OUTBOX_MARK_SENT_AT) {
+        o->mark.request.done = on_missed;
+        operation_send(o, LINK_MARK, &o->mark.request, SQL_MISSED);
+        return;
+    }
+    o->callbacks.on_marked(o->data, o->missed, missed_n);
 }
 
-void outbox_mark(struct outbox *o, const int64_t *ids, const struct row_event_id *event_ids, uint32_t n)
+static void marking_keep(struct outbox *o, const int64_t *ids, uint32_t n)
+{
+    if (n > o->marking_max) {
+        free(o->marking);
+        free(o->missed);
+        o->marking = calloc(n, sizeof(*o->marking));
+        o->missed = calloc(n, sizeof(*o->missed));
+        if (!o->marking || !o->missed)
+            abort();
+        o->marking_max = n;
+    }
+    memcpy(o->marking, ids, n * sizeof(*ids));
+    o->marking_n = n;
+}
+
+void outbox_mark(struct outbox *o, const int64_t *ids, const struct row_event_id *event_ids, uint32_t n, bool repeated)
 {
     struct database_request *r = &o->mark.request;
 
     assert(o->connected && !r->busy && n > 0);
+    o->mark_repeated = repeated;
+    marking_keep(o, ids, n);
     array_start(&o->mark_ids, ARRAY_INT8, n, 8);
     array_start(&o->mark_event_ids, ARRAY_UUID, n, 16);
     for (uint32_t i = 0; i < n; i++) {
         array_add_int8(&o->mark_ids, ids[i]);
         array_add(&o->mark_event_ids, event_ids[i].bytes, sizeof(event_ids[i].bytes));
     }
-    o->marking_n = n;
     r->values[0] = value_array(&o->mark_ids);
     r->values[1] = value_array(&o->mark_event_ids);
     r->values_n = 2;

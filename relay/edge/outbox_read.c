@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The reading connection: fetch, catch-up, writers; and the rows that came. */
+/* The reading connection: fetch, catch-up, patrol, writers; and the rows that came. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,12 +54,17 @@ static void on_read(void *data, struct database_result *result, const struct dat
     const char *why = NULL;
 
     if (error) {
-        operation_failed(o, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, error);
+        operation_failed(o, o->reading, error);
         return;
     }
     if (!decode_read(result, &o->read_limits, o->names, o->rows, o->found, &read, &found, &why)) {
         database_result_free(result);
-        o->callbacks.on_failed(o->data, o->catching_up ? RELAY_CATCH_UP : RELAY_FETCH, why);
+        o->callbacks.on_failed(o->data, o->reading, why);
+        return;
+    }
+    if (o->reading == RELAY_PATROL) {
+        o->callbacks.on_patrolled(o->data, &read);
+        database_result_free(result);
         return;
     }
     if (found.large)
@@ -68,9 +73,25 @@ static void on_read(void *data, struct database_result *result, const struct dat
         o->summed_reads--;
     memset(o->slots, 0xff, read.rows_n * sizeof(*o->slots)); /* ROW_NO_SLOT */
     o->telling_rows = true;
-    (o->catching_up ? o->callbacks.on_caught_up : o->callbacks.on_fetched)(o->data, &read, o->slots);
+    (o->reading == RELAY_CATCH_UP ? o->callbacks.on_caught_up : o->callbacks.on_fetched)(o->data, &read, o->slots);
     o->telling_rows = false;
     rows_hold(o, result, read.rows_n, found.bytes);
+}
+
+enum writer { /* columns of SQL_WRITERS; in its first row the second one is when the server was started */
+    WRITER_VXID,
+    WRITER_QUIET_SINCE
+};
+
+/* A restart behind a pooler goes unnoticed elsewhere when nothing was lost. But prepared transactions have other numbers after it: those
+ * that are waited for would look as if they had ended. */
+static bool server_is_the_same(struct outbox *o, const struct database_result *result)
+{
+    int64_t started = database_result_integer(result, 0, WRITER_QUIET_SINCE);
+
+    if (o->server_started == 0)
+        o->server_started = started;
+    return o->server_started == started;
 }
 
 static void on_writers(void *data, struct database_result *result, const struct database_error *error)
@@ -83,12 +104,19 @@ static void on_writers(void *data, struct database_result *result, const struct 
         operation_failed(o, RELAY_WRITERS, error);
         return;
     }
-    n = database_result_rows(result);
+    if (!server_is_the_same(o, result)) {
+        database_result_free(result);
+        links_lose(o, "the database server was restarted behind the pooler");
+        return;
+    }
+    n = database_result_rows(result) - 1;
     writers = calloc(n ? n : 1, sizeof(*writers));
     if (!writers)
         abort();
-    for (uint32_t i = 0; i < n; i++)
-        writers[i].vxid = (uint64_t)database_result_integer(result, i, 0);
+    for (uint32_t i = 0; i < n; i++) {
+        writers[i].vxid = (uint64_t)database_result_integer(result, i + 1, WRITER_VXID);
+        writers[i].quiet_since = (uint64_t)database_result_integer(result, i + 1, WRITER_QUIET_SINCE);
+    }
     database_result_free(result);
     o->callbacks.on_writers(o->data, o->last_id, writers, n, true);
     free(writers);
@@ -124,7 +152,7 @@ static void on_sequence(void *data, struct database_result *result, const struct
 
 /* --- questions ---------------------------------------------------------------------------------------------------- */
 
-/* The three share the connection. */
+/* The four share the connection. */
 static void read_begin(struct outbox *o, struct outbox_operation *operation)
 {
     assert(o->connected && !o->telling_rows);
@@ -162,7 +190,7 @@ void outbox_fetch(struct outbox *o, const struct outbox_fetch *fetch)
     bool settled = fetch->settled_upto > fetch->from || (fetch->gaps_n > 0 && fetch->settled_upto >= fetch->firsts[0]);
 
     read_begin(o, &o->fetch);
-    o->catching_up = false;
+    o->reading = RELAY_FETCH;
     array_start(&o->firsts, ARRAY_INT8, fetch->gaps_n, 8);
     array_start(&o->lasts, ARRAY_INT8, fetch->gaps_n, 8);
     for (uint32_t i = 0; i < fetch->gaps_n; i++) {
@@ -192,12 +220,28 @@ void outbox_catch_up(struct outbox *o, uint32_t topic, int64_t from, int64_t upt
     struct database_request *r = &o->fetch.request;
 
     read_begin(o, &o->fetch);
-    o->catching_up = true;
+    o->reading = RELAY_CATCH_UP;
     limits_set(o, rows, bytes, false);
     r->values[0] = value_int8(o->fetch.numbers[3], from);
     r->values[1] = value_int8(o->settled_upto, upto);
     r->values[2] = value_text(names_name(o->names, topic));
     operation_send(o, LINK_READ, r, SQL_CATCH_UP);
+}
+
+void outbox_patrol(struct outbox *o, int64_t from, int64_t upto, uint32_t rows)
+{
+    struct database_request *r = &o->fetch.request;
+
+    read_begin(o, &o->fetch);
+    o->reading = RELAY_PATROL;
+    o->read_limits = (struct decode_limits){.rows = clamp(rows), .bytes = UINT64_MAX, .row_bytes_max = INT32_MAX, .small_bytes = INT32_MAX};
+    rows_reserve(o, rows);
+    r->values[0] = value_int8(o->fetch.numbers[3], from);
+    r->values[1] = value_int8(o->settled_upto, upto);
+    r->values[2] = value_int4(o->fetch.numbers[0], (int32_t)o->read_limits.rows);
+    r->values_n = 3;
+    r->done = on_read;
+    operation_send(o, LINK_READ, r, SQL_PATROL);
 }
 
 void outbox_writers(struct outbox *o)

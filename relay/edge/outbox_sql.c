@@ -308,23 +308,41 @@ static bool build_catch_up(struct outbox_sql *sql, const struct sql_settings *s)
     return built;
 }
 
+/* What a row needs to be recognised and to be told of; payloads are not touched. */
+static bool build_patrol(struct outbox_sql *sql, const struct sql_settings *s)
+{
+    const struct outbox_columns *c = s->columns;
+
+    return set(sql, SQL_PATROL, "patrol",
+               "(" HEAD ") UNION ALL (SELECT %s, %s, %s, %s, NULL::bytea, NULL::text, %s, %s, " ROW_EXTRA "::int8 FROM %s"
+               " WHERE %s BETWEEN $1::int8 AND $2::int8 AND %s IS NULL ORDER BY %s LIMIT $3::int4)",
+               c->id, c->event_id, c->topic, c->key, c->partition, c->created_at, s->table, c->id, c->sent_at, c->id);
+}
+
 /* Our own marks lock the table as writers do. */
 #define WRITER_OF_NO_BACKEND_OF_OURS "(l.pid IS NULL OR l.pid <> ALL ($2::int4[]))"
 #define WRITER_WITHOUT_OUR_LOCK                                                                                    \
     "l.virtualtransaction <> ALL (ARRAY(SELECT m.virtualtransaction FROM pg_locks m WHERE m.locktype = 'advisory'" \
     " AND m.objsubid = 1 AND m.classid::int8 << 32 | m.objid::int8 = $2::int8))"
+#define SERVER_STARTED "(extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8"
+#define QUIET_SINCE                                                            \
+    "CASE WHEN l.pid IS NULL THEN 1 WHEN a.state LIKE 'idle in transaction%%'" \
+    " THEN (extract(epoch FROM a.state_change) * 1000000)::int8 ELSE 0 END"
 
 /* The second of two statements, the sequence being the first: in one, PostgreSQL reads the locks before the sequence. A writer holds the
  * lock from before its id is drawn until it ends. Its virtual transaction is two numbers; a prepared one has no process, and after a
- * restart -1 for the first. */
+ * restart -1 for the first. Beside it stands since when it is quiet; 0: it is not, or this role may not see it. The first row tells when
+ * the server was started: after that, virtual transactions have other numbers. */
 static bool build_writers(struct outbox_sql *sql, bool pooled)
 {
     const char *not_ours = pooled ? WRITER_WITHOUT_OUR_LOCK : WRITER_OF_NO_BACKEND_OF_OURS;
 
     return set(sql, SQL_SEQUENCE, "sequence", "SELECT coalesce(pg_sequence_last_value($1::text::regclass), 0)") &&
            set(sql, SQL_WRITERS, "writers",
-               "SELECT DISTINCT split_part(l.virtualtransaction, '/', 1)::int8 << 32 | split_part(l.virtualtransaction, '/', 2)::int8"
-               " FROM pg_locks l WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted"
+               "SELECT 0::int8, " SERVER_STARTED " UNION ALL SELECT DISTINCT split_part(l.virtualtransaction, '/', 1)::int8 << 32"
+               " | split_part(l.virtualtransaction, '/', 2)::int8, " QUIET_SINCE
+               " FROM pg_locks l LEFT JOIN LATERAL pg_stat_get_activity(coalesce(l.pid, 0)) a ON true"
+               " WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted"
                " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
                " AND (l.relation = $1::text::regclass OR l.relation IN (SELECT relid FROM pg_partition_tree($1::text::regclass)))"
                " AND %s",
@@ -343,8 +361,14 @@ static bool build_mark(struct outbox_sql *sql, const struct sql_settings *s)
                pairs, c->id);
 #endif
 
+    if (!set(sql, SQL_MISSED, "missed",
+             "SELECT p.i FROM (SELECT m.i, (SELECT true FROM %s e WHERE e.%s = m.i AND e.%s = m.v) AS there"
+             " FROM unnest($1::int8[], $2::uuid[]) m(i, v)) p WHERE p.there IS NULL",
+             s->table, c->id, c->event_id))
+        return false;
     if (s->mark == OUTBOX_MARK_DELETE)
-        return set(sql, SQL_MARK, "mark", "DELETE FROM %s e USING %s WHERE e.%s = m.i AND e.%s = m.v", s->table, pairs, c->id, c->event_id);
+        return set(sql, SQL_MARK, "mark", "DELETE FROM %s e USING %s WHERE e.%s = m.i AND e.%s = m.v RETURNING e.%s", s->table, pairs,
+                   c->id, c->event_id, c->id);
     return set(sql, SQL_MARK, "mark", "UPDATE %s e SET %s = now() FROM %s WHERE e.%s = m.i AND e.%s = m.v", s->table, c->sent_at, pairs,
                c->id, c->event_id);
 }
@@ -370,6 +394,6 @@ bool sql_build(struct outbox_sql *sql, const struct sql_settings *settings)
 {
     memset(sql, 0, sizeof(*sql));
     return build_setups(sql, settings) && build_probes(sql) && build_lease(sql) && build_fetch(sql, settings, false) &&
-           build_fetch(sql, settings, true) && build_catch_up(sql, settings) && build_writers(sql, settings->pooled) &&
-           build_mark(sql, settings) && build_flush(sql) && build_state(sql);
+           build_fetch(sql, settings, true) && build_catch_up(sql, settings) && build_patrol(sql, settings) &&
+           build_writers(sql, settings->pooled) && build_mark(sql, settings) && build_flush(sql) && build_state(sql);
 }

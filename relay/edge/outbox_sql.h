@@ -35,9 +35,11 @@ enum sql_name {
     SQL_FETCH_SMALL,   /* firsts, lasts, from, rows, small bytes */
     SQL_FETCH_SETTLED, /* as SQL_FETCH, settled_upto */
     SQL_CATCH_UP,      /* from, upto, topic, rows, bytes, row bytes */
+    SQL_PATROL,        /* from, upto, rows */
     SQL_SEQUENCE,      /* sequence */
     SQL_WRITERS,       /* table, our own backends (pooled: process_key) */
-    SQL_MARK,          /* ids, event_ids */
+    SQL_MARK,          /* ids, event_ids; where marking is deleting, it answers with the ids */
+    SQL_MISSED,        /* the same: which of them are not in the table? */
     SQL_SAVE,          /* token, floor, names, partitions, key_hashes, first_ids, attempts, helds */
     SQL_FLUSH,         /* */
     SQL_FLUSH_FORCE,   /* */
@@ -46,7 +48,7 @@ enum sql_name {
     SQL_N
 };
 
-/* Columns of SQL_FETCH, SQL_FETCH_SETTLED and SQL_CATCH_UP. The first row is the head: its id is the insert LSN, its event_id the token, its
+/* Columns of SQL_FETCH, SQL_FETCH_SETTLED, SQL_CATCH_UP and SQL_PATROL. The first row is the head: its id is the insert LSN, its event_id the token, its
  * size the flush LSN. */
 enum sql_row {
     ROW_ID,

@@ -65,10 +65,14 @@ struct outbox {
     struct decode_limits read_limits;
     uint32_t summed_reads;         /* so many reads are still limited by the sum of their bytes */
     unsigned char settled_upto[8]; /* a fifth number of a fetch */
-    bool catching_up, flush_forced;
-    bool telling_rows; /* the core is asked for their slots: they are not held yet */
-    int64_t last_id;   /* of the sequence, before the writers are asked for */
-    uint32_t marking_n;
+    bool flush_forced;
+    enum relay_action_type reading; /* fetch, catch-up or patrol: what `fetch` is for */
+    bool telling_rows;              /* the core is asked for their slots: they are not held yet */
+    int64_t last_id;                /* of the sequence, before the writers are asked for */
+    int64_t server_started;         /* as the writers' statement told it first; 0: it did not yet */
+    int64_t *marking, *missed;      /* ids of the outstanding mark, and which of them are missed... */
+    uint32_t marking_n, marking_max;
+    bool mark_repeated;
 
     struct array firsts, lasts, backends, mark_ids, mark_event_ids;
     struct array save_topics, save_partitions, save_keys, save_ids, save_attempts, save_helds;

@@ -84,6 +84,16 @@ static void on_caught_up(void *data, const struct relay_read *read, row_slot *re
     read_keep(b, read, ret_slots);
 }
 
+static void on_patrolled(void *data, const struct relay_read *read)
+{
+    struct box *b = data;
+    static row_slot none[BOX_ROWS];
+    b->patrolled_n++;
+    memset(none, 0xff, sizeof none);
+    b->keep = false;
+    read_keep(b, read, none);
+}
+
 static void on_writers(void *data, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n, bool complete)
 {
     struct box *b = data;
@@ -103,11 +113,13 @@ static void on_flushed(void *data, struct relay_token token, uint64_t flush_lsn)
     b->flush_lsn = flush_lsn;
 }
 
-static void on_marked(void *data, uint32_t missed_n)
+static void on_marked(void *data, const int64_t *missed, uint32_t missed_n)
 {
     struct box *b = data;
     b->marked_n++;
     b->missed_n = missed_n;
+    for (uint32_t i = 0; i < missed_n && i < 100; i++)
+        b->missed[i] = missed[i];
 }
 
 static void on_saved(void *data, bool fenced)
@@ -249,6 +261,7 @@ struct box *box_new_with(const struct outbox_settings *settings)
                                                       .on_released = on_released,
                                                       .on_fetched = on_fetched,
                                                       .on_caught_up = on_caught_up,
+                                                      .on_patrolled = on_patrolled,
                                                       .on_writers = on_writers,
                                                       .on_flushed = on_flushed,
                                                       .on_marked = on_marked,
@@ -351,6 +364,14 @@ uint32_t box_catch_up(struct box *b, uint32_t topic, int64_t from, int64_t upto,
     return b->read.rows_n;
 }
 
+uint32_t box_patrol(struct box *b, int64_t from, int64_t upto, uint32_t rows)
+{
+    unsigned before = b->patrolled_n;
+    outbox_patrol(b->outbox, from, upto, rows);
+    wait_for(b, &b->patrolled_n, before);
+    return b->read.rows_n;
+}
+
 void box_writers(struct box *b)
 {
     unsigned before = b->writers_n;
@@ -358,7 +379,7 @@ void box_writers(struct box *b)
     wait_for(b, &b->writers_n, before);
 }
 
-void box_mark(struct box *b, uint32_t from, uint32_t n)
+static void mark(struct box *b, uint32_t from, uint32_t n, bool repeated)
 {
     unsigned before = b->marked_n;
     int64_t *ids = calloc(n, sizeof *ids);
@@ -367,10 +388,20 @@ void box_mark(struct box *b, uint32_t from, uint32_t n)
         ids[i] = b->rows[from + i].id;
         event_ids[i] = b->rows[from + i].event_id;
     }
-    outbox_mark(b->outbox, ids, event_ids, n);
+    outbox_mark(b->outbox, ids, event_ids, n, repeated);
     free(ids);
     free(event_ids);
     wait_for(b, &b->marked_n, before);
+}
+
+void box_mark(struct box *b, uint32_t from, uint32_t n)
+{
+    mark(b, from, n, false);
+}
+
+void box_mark_again(struct box *b, uint32_t from, uint32_t n)
+{
+    mark(b, from, n, true);
 }
 
 bool box_save(struct box *b, int64_t floor, const struct relay_behind *changes, uint32_t changes_n)

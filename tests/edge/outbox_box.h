@@ -18,8 +18,8 @@ struct box {
     struct outbox *outbox;
     bool freed;
     /* How often each was called. */
-    unsigned connected_n, lost_n, failed_n, lease_n, beaten_n, released_n, fetched_n, caught_up_n, writers_n, flushed_n, marked_n, saved_n,
-        pinned_n, warning_n;
+    unsigned connected_n, lost_n, failed_n, lease_n, beaten_n, released_n, fetched_n, caught_up_n, patrolled_n, writers_n, flushed_n,
+        marked_n, saved_n, pinned_n, warning_n;
     char reason[800]; /* of the last on_lost or on_failed */
     char warning[800], holder[200];
     enum relay_action_type failed;
@@ -30,6 +30,7 @@ struct box {
     int64_t last_id;
     uint64_t flush_lsn;
     uint32_t missed_n, pinned_topic;
+    int64_t missed[100];
     int32_t pinned_count;
     struct relay_read read;
     struct row rows[BOX_ROWS];
@@ -79,8 +80,10 @@ void box_release(struct box *b);
 uint32_t box_fetch(struct box *b, int64_t from); /* generous limits, no gaps; returns the rows that came */
 uint32_t box_fetch_with(struct box *b, const struct outbox_fetch *fetch);
 uint32_t box_catch_up(struct box *b, uint32_t topic, int64_t from, int64_t upto, uint32_t rows);
+uint32_t box_patrol(struct box *b, int64_t from, int64_t upto, uint32_t rows);
 void box_writers(struct box *b);
-void box_mark(struct box *b, uint32_t from, uint32_t n); /* rows[from..] of the last answer */
+void box_mark(struct box *b, uint32_t from, uint32_t n);       /* rows[from..] of the last answer */
+void box_mark_again(struct box *b, uint32_t from, uint32_t n); /* as one whose first try had an unknown outcome */
 bool box_save(struct box *b, int64_t floor, const struct relay_behind *changes, uint32_t changes_n);
 void box_flush(struct box *b, bool force);
 int32_t box_pin(struct box *b, uint32_t topic, int32_t actual_n);

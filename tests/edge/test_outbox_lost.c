@@ -83,7 +83,7 @@ BOX_TEST_WITHIN(outbox_survives_being_terminated_at_any_time, 120)
             outbox_flush(b->outbox, true);
             outbox_save(b->outbox, 0, NULL, 0);
             if (marking)
-                outbox_mark(b->outbox, &b->rows[0].id, &b->rows[0].event_id, 1);
+                outbox_mark(b->outbox, &b->rows[0].id, &b->rows[0].event_id, 1, false);
             BOX_UNTIL(b,
                       b->lost_n > lost_before || (b->fetched_n > n.fetched && b->saved_n > n.saved && b->flushed_n > n.flushed &&
                                                   b->beaten_n > n.beaten && b->marked_n >= n.marked + marking),

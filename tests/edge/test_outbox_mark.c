@@ -295,7 +295,7 @@ BOX_TEST_WITHIN(outbox_mark_behind_a_lock_fails_alone, 60)
     WAIT_UNTIL(postgres_number(p.conninfo, "SELECT count(*) FROM pg_locks WHERE mode = 'ExclusiveLock' AND granted"
                                            " AND relation = 'outbox.event'::regclass") == 1,
                10);
-    outbox_mark(b->outbox, &b->rows[0].id, &b->rows[0].event_id, 1);
+    outbox_mark(b->outbox, &b->rows[0].id, &b->rows[0].event_id, 1, false);
     box_beat(b);
     CHECK(b->held);
     BOX_UNTIL(b, b->failed_n == 1, 10);

@@ -153,7 +153,7 @@ BOX_TEST_WITHIN(outbox_writers_are_not_ourselves, 60)
     postgres_query(p.conninfo, INSERT);
     CHECK_EQ(box_fetch(b, 0), 1);
     (void)writer_start(&p, "SELECT FROM outbox.event FOR UPDATE");
-    outbox_mark(b->outbox, &b->rows[0].id, &b->rows[0].event_id, 1);
+    outbox_mark(b->outbox, &b->rows[0].id, &b->rows[0].event_id, 1, false);
     BOX_UNTIL(b,
               postgres_number(p.conninfo, "SELECT count(*) FROM pg_locks WHERE mode = 'RowExclusiveLock' AND granted"
                                           " AND relation = 'outbox.event'::regclass") == 1,
