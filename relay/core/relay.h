@@ -253,7 +253,8 @@ void relay_on_session_failed(struct relay *r, uint64_t now_ms, enum relay_sessio
 void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot);
 /* A bad report, or a report of the purge (RELAY_FAULT_SESSION). Ends the session that it was handed to. The slot's bytes stay. */
 void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault why);
-/* The row could not even be handed over: it is in no sequence, and the session goes on. Its lane waits. The slot's bytes stay. */
+/* The row could not even be handed over: it is in no sequence, and the session goes on. Its key waits, if the row is at fault. The slot's
+ * bytes stay. To be told before relay_next is called again: no later row of the key may be handed. */
 void relay_on_unpublished(struct relay *r, uint64_t now_ms, row_slot slot, enum relay_fault why);
 /* Broken without a row to blame: a fatal error comes before the reports. */
 void relay_on_session_broken(struct relay *r, uint64_t now_ms, enum relay_session session, enum relay_fault why);

@@ -21,52 +21,6 @@ static struct window_lane *lane_at(const struct window *w, uint32_t lane)
     return window_lanes(w) + lane;
 }
 
-/* Each list is a ring of slot numbers, not a chain through the slots: what comes soon is known, and is fetched ahead. Without that, nearly
- * every look at a slot waits for memory: thousands of rows come in between. */
-enum {
-    AHEAD = 8
-};
-
-static uint32_t ring_place(const struct window *w, const struct window_list *list, uint32_t i)
-{
-    uint32_t at = list->first + i;
-
-    return at < w->rows_max ? at : at - w->rows_max;
-}
-
-static void list_push(struct window *w, struct window_list *list, row_slot s)
-{
-    assert(list->n < w->rows_max);
-    window_ring(w, list)[ring_place(w, list, list->n++)] = s;
-}
-
-static row_slot list_pop(struct window *w, struct window_list *list)
-{
-    const row_slot *ring = window_ring(w, list);
-    row_slot s;
-
-    if (list->n == 0)
-        return ROW_NO_SLOT;
-    if (list->n > AHEAD)
-        __builtin_prefetch(window_slots(w) + ring[ring_place(w, list, AHEAD)], 1);
-    s = ring[list->first];
-    list->first = ring_place(w, list, 1);
-    list->n--;
-    return s;
-}
-
-/* The one that was pushed last. For free slots: the processor has it at hand still. */
-static row_slot list_pop_last(struct window *w, struct window_list *list)
-{
-    const row_slot *ring = window_ring(w, list);
-
-    if (list->n == 0)
-        return ROW_NO_SLOT;
-    if (list->n > AHEAD)
-        __builtin_prefetch(window_slots(w) + ring[ring_place(w, list, list->n - 1 - AHEAD)], 1);
-    return ring[ring_place(w, list, --list->n)];
-}
-
 static void lane_unstick(struct window *w, struct window_lane *l)
 {
     if (l->stuck) {
@@ -78,36 +32,19 @@ static void lane_unstick(struct window *w, struct window_lane *l)
 
 /* --- known rows --------------------------------------------------------------------------------------------------- */
 
-static uint32_t *bucket_of(const struct window *w, int64_t id)
-{
-    return window_buckets(w) + ((uint64_t)id & w->buckets_mask);
-}
-
 static void known_add(struct window *w, row_slot s)
 {
-    uint32_t *bucket = bucket_of(w, window_slots(w)[s].id);
+    uint32_t *bucket = window_bucket(w, window_slots(w)[s].id);
 
     window_slots(w)[s].known_next = *bucket;
     *bucket = s;
-}
-
-static void known_remove(struct window *w, row_slot s)
-{
-    struct window_slot *slots = window_slots(w);
-    uint32_t *at = bucket_of(w, slots[s].id);
-
-    while (*at != s) {
-        assert(*at != ROW_NO_SLOT);
-        at = &slots[*at].known_next;
-    }
-    *at = slots[s].known_next;
 }
 
 bool window_knows(const struct window *w, const struct row *row)
 {
     const struct window_slot *slots = window_slots(w);
 
-    for (row_slot s = *bucket_of(w, row->id); s != ROW_NO_SLOT; s = slots[s].known_next) {
+    for (row_slot s = *window_bucket(w, row->id); s != ROW_NO_SLOT; s = slots[s].known_next) {
         if (slots[s].id != row->id)
             continue;
 #ifdef MUTANT_KNOWN_BY_ID
@@ -155,7 +92,7 @@ struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, 
     w->watched = WINDOW_NO_LANE;
     memset(window_buckets(w), 0xff, ((size_t)w->buckets_mask + 1) * sizeof(uint32_t));
     for (row_slot s = 0; s < rows_max; s++)
-        list_push(w, &w->free, rows_max - 1 - s);
+        window_list_push(w, &w->free, rows_max - 1 - s);
     return w;
 }
 
@@ -182,7 +119,7 @@ void window_lane_open(struct window *w, uint32_t lane, bool single, bool probe)
 
 row_slot window_admit(struct window *w, const struct row *row, uint32_t lane, uint64_t lsn)
 {
-    row_slot s = list_pop_last(w, &w->free);
+    row_slot s = window_list_pop_last(w, &w->free);
     struct window_slot *slot;
 
     assert(s != ROW_NO_SLOT);
@@ -286,10 +223,10 @@ void window_ack(struct window *w, uint64_t now_ms, row_slot s)
     window_lane_settle(w, slot->lane);
     w->bytes -= slot->bytes;
     slot->state = WINDOW_ACKED;
-    list_push(w, &w->acked, s);
+    window_list_push(w, &w->acked, s);
 }
 
-static void slot_come_back(struct window *w, row_slot s)
+void window_slot_come_back(struct window *w, row_slot s)
 {
     struct window_slot *slot = slot_at(w, s);
     struct window_lane *l = lane_at(w, slot->lane);
@@ -306,7 +243,7 @@ static void slot_come_back(struct window *w, row_slot s)
 
 void window_return(struct window *w, row_slot s)
 {
-    slot_come_back(w, s);
+    window_slot_come_back(w, s);
     window_lane_insert(w, slot_at(w, s)->lane, s);
 }
 
@@ -350,171 +287,4 @@ void window_stick(struct window *w, uint32_t lane)
 bool window_is_mostly_stuck(const struct window *w)
 {
     return w->stuck_rows > w->rows_max / 2 || w->stuck_bytes > w->bytes_max / 2;
-}
-
-/* --- out ---------------------------------------------------------------------------------------------------------- */
-
-static void slot_free(struct window *w, row_slot s)
-{
-    struct window_lane *l = lane_at(w, slot_at(w, s)->lane);
-
-    assert(l->rows > 0);
-    l->rows--;
-    window_slots(w)[s].state = WINDOW_FREE;
-    list_push(w, &w->free, s);
-}
-
-row_slot window_next(const struct window *w)
-{
-    uint32_t lane = w->turns[false][WINDOW_TURN_READY];
-
-    return lane != WINDOW_NO_LANE ? lane_at(w, lane)->head : ROW_NO_SLOT;
-}
-
-void window_expect(const struct window *w, row_slot s)
-{
-    __builtin_prefetch(window_slots(w) + s, 1);
-}
-
-bool window_mark(struct window *w, row_slot *ret_slot)
-{
-    row_slot s = list_pop(w, &w->acked);
-
-    if (s == ROW_NO_SLOT)
-        return false;
-    window_slots(w)[s].state = WINDOW_MARKING;
-    *ret_slot = s;
-    return true;
-}
-
-void window_marked(struct window *w, row_slot s, bool remember)
-{
-    assert(slot_at(w, s)->state == WINDOW_MARKING);
-    if (remember) {
-        window_slots(w)[s].state = WINDOW_REMEMBERED;
-        list_push(w, &w->remembered, s);
-        return;
-    }
-    known_remove(w, s);
-    slot_free(w, s);
-}
-
-void window_unmarked(struct window *w, row_slot s)
-{
-    assert(slot_at(w, s)->state == WINDOW_MARKING);
-    window_slots(w)[s].state = WINDOW_ACKED;
-    list_push(w, &w->acked, s);
-}
-
-void window_forget(struct window *w)
-{
-    row_slot s;
-
-    while ((s = list_pop(w, &w->remembered)) != ROW_NO_SLOT) {
-        known_remove(w, s);
-        slot_free(w, s);
-    }
-}
-
-static void slot_drop(struct window *w, row_slot s)
-{
-    w->bytes -= window_slots(w)[s].bytes;
-    window_slots(w)[s].state = WINDOW_DROPPED;
-    known_remove(w, s);
-    list_push(w, &w->dropped, s);
-}
-
-void window_abandon(struct window *w, row_slot s)
-{
-    slot_come_back(w, s);
-    slot_drop(w, s);
-    window_lane_settle(w, slot_at(w, s)->lane);
-}
-
-int64_t window_take(struct window *w, uint32_t lane)
-{
-    struct window_lane *l = lane_at(w, lane);
-    int64_t first = INT64_MAX;
-
-    while (l->head != ROW_NO_SLOT) {
-        row_slot s = window_lane_shift(w, l);
-
-        if (window_slots(w)[s].id < first)
-            first = window_slots(w)[s].id;
-        slot_drop(w, s);
-    }
-    window_lane_settle(w, lane);
-    return first;
-}
-
-int64_t window_take_key(struct window *w, uint32_t lane, uint64_t key_hash)
-{
-    struct window_lane *l = lane_at(w, lane);
-    int64_t first = INT64_MAX;
-    row_slot next;
-
-    for (row_slot s = l->head; s != ROW_NO_SLOT; s = next) {
-        next = window_slots(w)[s].next;
-        if (window_keys(w)[s] != key_hash)
-            continue;
-        if (first == INT64_MAX)
-            first = window_slots(w)[s].id;
-        window_lane_unlink(w, l, s);
-        slot_drop(w, s);
-    }
-    window_lane_settle(w, lane);
-    return first;
-}
-
-void window_start_over(struct window *w)
-{
-#ifdef MUTANT_KEEP_WAITING
-    w->flushed_lsn = 0;
-    for (uint32_t lane = 0; lane < w->lanes_top; lane++)
-        window_lane_settle(w, lane);
-#else
-    for (uint32_t lane = 0; lane < w->lanes_top; lane++)
-        (void)window_take(w, lane);
-    w->flushed_lsn = w->waiting_lsn = 0;
-#endif
-}
-
-bool window_drop(struct window *w, row_slot *ret_slot)
-{
-    row_slot s = list_pop(w, &w->dropped);
-
-    if (s == ROW_NO_SLOT)
-        return false;
-    slot_free(w, s);
-    *ret_slot = s;
-    return true;
-}
-
-void window_lane_pause(struct window *w, uint32_t lane, bool paused)
-{
-    lane_at(w, lane)->paused = paused;
-    window_lane_settle(w, lane);
-}
-
-row_slot window_lane_first(const struct window *w, uint32_t lane)
-{
-    return lane_at(w, lane)->head;
-}
-
-row_slot window_lane_after(const struct window *w, row_slot s)
-{
-    assert(slot_at(w, s)->state == WINDOW_QUEUED);
-    return window_slots(w)[s].next;
-}
-
-void window_move(struct window *w, row_slot s, uint32_t lane)
-{
-    uint32_t from = slot_at(w, s)->lane;
-
-    assert(slot_at(w, s)->state == WINDOW_QUEUED && lane != from);
-    window_lane_unlink(w, lane_at(w, from), s);
-    lane_at(w, from)->rows--;
-    window_lane_settle(w, from);
-    lane_at(w, lane)->rows++;
-    window_lane_insert(w, lane, s);
 }

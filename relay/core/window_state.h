@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The inside of the window, for window.c, window_lane.c and window_view.c only: one block of memory, arrays found by their place in it, so that a copy of
+/* The inside of the window, for window*.c only: one block of memory, arrays found by their place in it, so that a copy of
  * the bytes is a copy of the window. */
 #ifndef RELAY_CORE_WINDOW_STATE_H
 #define RELAY_CORE_WINDOW_STATE_H
+
+#include <assert.h>
 
 #include "relay/core/window.h"
 
@@ -104,6 +106,62 @@ static inline row_slot *window_ring(const struct window *w, const struct window_
 {
     return window_buckets(w) + w->buckets_mask + 1 + (size_t)list->number * w->rows_max;
 }
+
+/* --- lists of slots --- */
+
+/* Each list is a ring of slot numbers, not a chain through the slots: what comes soon is known, and is fetched ahead. Without that, nearly
+ * every look at a slot waits for memory: thousands of rows come in between. */
+enum {
+    WINDOW_AHEAD = 8
+};
+
+static inline uint32_t window_ring_place(const struct window *w, const struct window_list *list, uint32_t i)
+{
+    uint32_t at = list->first + i;
+
+    return at < w->rows_max ? at : at - w->rows_max;
+}
+
+static inline void window_list_push(struct window *w, struct window_list *list, row_slot s)
+{
+    assert(list->n < w->rows_max);
+    window_ring(w, list)[window_ring_place(w, list, list->n++)] = s;
+}
+
+static inline row_slot window_list_pop(struct window *w, struct window_list *list)
+{
+    const row_slot *ring = window_ring(w, list);
+    row_slot s;
+
+    if (list->n == 0)
+        return ROW_NO_SLOT;
+    if (list->n > WINDOW_AHEAD)
+        __builtin_prefetch(window_slots(w) + ring[window_ring_place(w, list, WINDOW_AHEAD)], 1);
+    s = ring[list->first];
+    list->first = window_ring_place(w, list, 1);
+    list->n--;
+    return s;
+}
+
+/* The one that was pushed last. For free slots: the processor has it at hand still. */
+static inline row_slot window_list_pop_last(struct window *w, struct window_list *list)
+{
+    const row_slot *ring = window_ring(w, list);
+
+    if (list->n == 0)
+        return ROW_NO_SLOT;
+    if (list->n > WINDOW_AHEAD)
+        __builtin_prefetch(window_slots(w) + ring[window_ring_place(w, list, list->n - 1 - WINDOW_AHEAD)], 1);
+    return ring[window_ring_place(w, list, --list->n)];
+}
+
+static inline uint32_t *window_bucket(const struct window *w, int64_t id)
+{
+    return window_buckets(w) + ((uint64_t)id & w->buckets_mask);
+}
+
+/* A handed slot is not with the producer any more; the caller says where it goes. */
+void window_slot_come_back(struct window *w, row_slot s);
 
 /* --- window_lane.c ------------------------------------------------------------------------------------------------ */
 
