@@ -149,7 +149,13 @@ const char *sim_fault_name(enum fault fault)
                                         "leader moved",
                                         "reply lost",
                                         "not handed over",
-                                        "session not opened"};
+                                        "session not opened",
+                                        "poison",
+                                        "topic forbidden",
+                                        "broker away",
+                                        "producer forgotten",
+                                        "ids drawn early",
+                                        "row marked unsent"};
     return names[fault];
 }
 
@@ -187,6 +193,7 @@ static void choose_mix(struct sim *sim)
     mix->pump_late = sim_between(sim, 0, 500);
     mix->any_first_sequence = sim_chance(sim, 800);
     mix->pauses = sim_between(sim, 0, 300);
+    mix->expiration_ms = sim_chance(sim, 600) ? 0 : sim_between(sim, 1600, 6000);
     mix->states_seen = sim_chance(sim, 700);
 }
 
@@ -220,7 +227,15 @@ static void choose_limits(struct sim *sim)
     limits->backoff_min_ms = sim_between(sim, 5, 50);
     limits->backoff_max_ms = sim_between(sim, 100, 800);
     limits->shutdown_ms = sim_between(sim, 500, 5000);
-    limits->durability = sim_chance(sim, 900) ? RELAY_DURABILITY_LOCAL : RELAY_DURABILITY_OFF;
+    limits->durability = sim_chance(sim, 650)   ? RELAY_DURABILITY_LOCAL
+                         : sim_chance(sim, 700) ? RELAY_DURABILITY_REPLICATED
+                                                : RELAY_DURABILITY_OFF;
+    limits->keys_max = sim_chance(sim, 300) ? sim_between(sim, 1, 4) : sim_between(sim, 20, 40);
+    limits->probe_rest_ms = sim_between(sim, 20, 1000);
+    limits->patrol_ids = sim_between(sim, 20, 400);
+    limits->patrol_ms = sim_between(sim, 5, 50);
+    limits->patrol_back_ms = 3600000;
+    limits->patrol_back_ids = IDS_MAX;
     if (limits->durability == RELAY_DURABILITY_OFF) /* then the writers are trusted */
         sim->mix.asynchronous = 0;
 }
@@ -237,6 +252,13 @@ static void on_inspect(struct sim *sim, const struct event *event)
         sim_violation(sim, "simulator", "the writers do not finish");
     if (writers_done(sim) && !sim->finish_by)
         sim->finish_by = sim->now + 30000;
+    bool keys_run_short = sim->limits.keys_max < 20; /* then their lanes wait instead */
+    if (sim->finish_by && !sim->healed && (oracle_isolated(sim) || sim->now > sim->finish_by || keys_run_short)) {
+        if (!keys_run_short && !oracle_isolated(sim))
+            oracle_late(sim);
+        writers_heal(sim);
+        sim->finish_by = sim->now + 30000;
+    }
     if (sim->finish_by && !sim->stopped_by) {
         if (oracle_finished(sim)) {
             sim->stopped_by = sim->now;
@@ -258,8 +280,10 @@ static void start(struct sim *sim, uint64_t seed)
     sim->now = sim->order = 0;
     sim->events_n = sim->rows_n = sim->txs_n = sim->lives_n = sim->sessions_n = sim->pids_n = sim->db_epoch = 0;
     sim->xids_n = sim->db_down_until = sim->finish_by = sim->stopped_by = 0;
-    sim->over = sim->faults_over = sim->standby_cut = sim->writers_wait = false;
+    sim->over = sim->faults_over = sim->healed = sim->standby_cut = sim->writers_wait = false;
     sim->next_writer_long = sim->next_unpublished = sim->next_row_refused = sim->crash_at_flush = false;
+    sim->next_row_poison = sim->next_ids_early = false;
+    sim->away_until = 0;
     sim->violation = NULL;
     memset(sim->fired, 0, sizeof sim->fired);
     memset(sim->statements, 0, sizeof sim->statements);

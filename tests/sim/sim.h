@@ -31,6 +31,8 @@ enum {
     TOPICS = 3,
     PARTITIONS_MAX = 5,               /* a topic starts with fewer */
     RECORDS_MAX = PARTITIONS_MAX + 2, /* of a topic: its partitions, all of it, rows without a place */
+    SAVED_KEYS_MAX = 128,
+    CHANGES_MAX = 256,
     PROCESSES = 2,
     WINDOW_MAX = 128,
     READ_MAX = 128,
@@ -41,7 +43,7 @@ enum {
     BATCH_MAX = 8,
     IN_FLIGHT_MAX = 5,
     QUEUE_MAX = 256, /* a power of two above WINDOW_MAX */
-    PRODUCERS_MAX = 512,
+    PRODUCERS_MAX = 1024,
     WAL_MAX = 2048,
     EVENTS_MAX = 16384,
     NOBODY = -1
@@ -83,6 +85,12 @@ enum fault {
     FAULT_REPLY,
     FAULT_UNPUBLISHED,
     FAULT_SESSION_OPEN,
+    FAULT_POISON,
+    FAULT_FORBIDDEN,
+    FAULT_AWAY,
+    FAULT_FORGOTTEN,
+    FAULT_EARLY_ID,
+    FAULT_UNMARKED,
     FAULTS
 };
 
@@ -101,11 +109,16 @@ struct sim_row {
     uint32_t key, topic, spread, bytes, tx;
     uint64_t xid, commit_lsn, key_hash;
     int32_t wish, place;
-    uint64_t refused_until; /* by the broker */
+    uint64_t refused_until; /* UINT64_MAX: poison, until it is healed */
+    bool refused_by_client; /* it cannot even be handed over; else the broker refuses its batch */
     enum relay_fault refused_why;
 
     uint32_t copies, handed_life; /* in the log; 0: never handed */
     bool excused;                 /* something happened to it that may cost a second copy */
+    bool misplaced;               /* by somebody's mistake: only the patrol finds it */
+    uint32_t refusals;            /* told to relays, of itself and not of its batch */
+    uint32_t acked_life;          /* whose mark of it is not answered yet; 0: nobody's */
+    uint32_t phantom_life;        /* who has to tell that it is one */
 };
 
 struct sim_key {
@@ -129,6 +142,7 @@ struct writer {
     uint32_t rows[TX_ROWS_MAX], key, last_key;
     uint64_t xid, waits_since; /* xid 0: none yet */
     bool holds_table, commits, synchronous;
+    bool early; /* it draws its ids before it locks the table */
 };
 
 enum wal_type {
@@ -142,6 +156,12 @@ struct wal_record {
     int64_t was; /* the sequence's logged value before, the transaction, or the row */
 };
 
+struct saved_key {
+    uint32_t topic, attempts;
+    uint64_t hash; /* 0: no record */
+    int64_t first_id;
+};
+
 /* What the server keeps. A copy of it is the standby. */
 struct database {
     int64_t sequence, logged; /* last id drawn, and up to where the WAL covers draws */
@@ -152,13 +172,15 @@ struct database {
     uint32_t lease_life;
     uint64_t lease_until;
     int64_t floor, records[TOPICS][RECORDS_MAX]; /* first unsettled id, 0: none */
-    uint64_t insert_lsn, flush_lsn;
-    struct wal_record wal[WAL_MAX]; /* not flushed yet */
+    struct saved_key keys[SAVED_KEYS_MAX];
+    uint64_t insert_lsn, flush_lsn, replicated_lsn; /* replicated: a commit waited for the standby */
+    struct wal_record wal[WAL_MAX];                 /* not flushed yet */
     uint32_t wal_n;
 };
 
 struct saved_change {
-    uint32_t topic;
+    uint32_t topic, attempts;
+    uint64_t key_hash;
     int32_t partition;
     int64_t first_id;
 };
@@ -176,13 +198,14 @@ struct statement {
     bool force;
     int64_t firsts[GAPS_MAX], lasts[GAPS_MAX]; /* gaps, or ids to mark */
     uint32_t marked[GAPS_MAX];
-    struct saved_change changes[TOPICS * RECORDS_MAX];
+    struct saved_change changes[CHANGES_MAX];
 
     struct relay_token seen; /* the answer */
     uint32_t read[READ_MAX], read_n, missed, writers_n;
     struct relay_writer writers[WRITERS_MAX];
     bool settled[READ_MAX], complete, held, granted, floor_reset;
-    int64_t whole_upto, last_id, floor, records[TOPICS][RECORDS_MAX];
+    int64_t missed_ids[GAPS_MAX], whole_upto, last_id, floor, records[TOPICS][RECORDS_MAX];
+    struct saved_key keys[SAVED_KEYS_MAX];
     uint64_t insert_lsn, flush_lsn;
     int32_t pinned_n, actual_n;
 };
@@ -204,6 +227,8 @@ struct client_lane {
 };
 
 struct session {
+    int process;
+    enum relay_session which;
     bool open, fatal, closing;
     uint32_t number, pid;
     uint64_t report_after;
@@ -214,6 +239,7 @@ struct session {
 struct sim_slot {
     uint32_t row;
     bool bytes, handed, delivered, used;
+    enum relay_session session; /* that it was handed to last */
 };
 
 struct process {
@@ -230,7 +256,9 @@ struct process {
     uint32_t topic_question;
     bool lose_outcome;
     enum relay_action_type lose_type;
-    struct session session;
+    struct session sessions[RELAY_SESSIONS];
+    uint32_t sessions_outstanding[RELAY_SESSIONS]; /* bits likewise, of each session's own */
+    uint64_t woken_at;
     struct event deferred[1024];
     uint32_t deferred_n;
 };
@@ -240,10 +268,12 @@ struct topic {
     bool grown;          /* it has one more */
     int32_t pinned;
     uint64_t missing_until, fewer_until;
+    uint64_t forbidden_until; /* it may be described, but not written to */
 };
 
 struct producer_state {
     bool known;
+    uint64_t last_ms;
     uint32_t next, base[IN_FLIGHT_MAX], batches;
 };
 
@@ -275,12 +305,15 @@ struct mix {
     uint32_t statement_fails, statement_slow, reply_lost, first_refused, refused, unpublished, open_fails;
     uint32_t think_ms, batch_max, latency_ms, wal_flush_ms, sequence_ahead, pump_late;
     bool any_first_sequence; /* KAFKA-15591 */
+    uint32_t expiration_ms;  /* after which a silent producer is forgotten; 0: not in this seed */
     bool states_seen;        /* may the relay see who is idle in a transaction? */
 };
 
 struct sim {
     uint64_t seed, now, random;
-    bool tracing, over, faults_over;
+    bool tracing, over, faults_over, healed;
+    bool outage; /* these seeds have a broker that is away for ten hours */
+    uint64_t away_until;
     const char *violation; /* the check that failed */
     struct event events[EVENTS_MAX];
     uint32_t events_n;
@@ -304,7 +337,7 @@ struct sim {
     struct statement statements[STATEMENTS_MAX];
     uint32_t requests_next, lives_n, sessions_n, pids_n;
     uint32_t fired[FAULTS];
-    bool next_writer_long, next_unpublished, next_row_refused, crash_at_flush;
+    bool next_writer_long, next_unpublished, next_row_refused, next_row_poison, next_ids_early, crash_at_flush;
     const char *without; /* checks that are left out, with commas between */
     uint64_t faults_end, finish_by, stopped_by, writers_wait_since;
     uint64_t checks, steps;
@@ -343,6 +376,8 @@ struct relay_token token_none(void);
 bool token_equal(struct relay_token a, struct relay_token b);
 struct row_event_id row_event_id(const struct sim *sim, uint32_t row);
 uint32_t row_of_event_id(struct row_event_id event_id);
+uint64_t row_waits_with(const struct sim *sim, uint32_t row);   /* the key of the record that it waits under */
+struct saved_key *database_key(struct sim *sim, uint64_t hash); /* its record, or an empty one */
 
 /* sim_statements.c */
 struct statement *statement_new(struct sim *sim, struct process *p, enum relay_action_type type); /* fill in, then send */
@@ -359,6 +394,7 @@ void statement_read_holders(struct sim *sim, struct statement *s);
 void writers_start(struct sim *sim);
 void writers_abort(struct sim *sim); /* the server is gone with their transactions */
 bool writers_done(const struct sim *sim);
+void writers_heal(struct sim *sim); /* poison is none any more */
 
 /* sim_broker.c */
 void broker_start(struct sim *sim);
@@ -366,10 +402,10 @@ struct request *request_new(struct sim *sim);
 void broker_send(struct sim *sim, struct request *request, uint64_t at); /* takes `request` */
 
 /* sim_client.c */
-bool session_open(struct sim *sim, struct process *p);
-void session_close(struct sim *sim, struct process *p);
-void session_break(struct sim *sim, struct process *p); /* a fatal error */
-void session_enqueue(struct sim *sim, struct process *p, row_slot slot, uint32_t topic, uint32_t partition);
+bool session_open(struct sim *sim, struct process *p, enum relay_session which);
+void session_close(struct sim *sim, struct session *session);
+void session_break(struct sim *sim, struct session *session); /* a fatal error */
+void session_enqueue(struct sim *sim, struct session *session, row_slot slot, uint32_t topic, uint32_t partition);
 void session_reply(struct sim *sim, const struct event *event); /* event.a: the request */
 
 /* sim_relay.c */
@@ -382,6 +418,7 @@ void process_pump(struct sim *sim, struct process *p);                          
 struct process *process_of(struct sim *sim, const struct event *event);               /* NULL: that life is over */
 struct process *process_any(struct sim *sim);                                         /* one that is alive, or NULL */
 void process_answer(struct sim *sim, struct process *p, enum relay_action_type type); /* it is not outstanding any more */
+void process_answer_session(struct process *p, enum relay_action_type type, enum relay_session session);
 /* sim_answers.c: tell the core the outcome of a statement */
 void process_tell(struct sim *sim, struct process *p, struct statement *s);
 uint32_t process_topic(struct sim *sim, struct process *p, uint32_t topic); /* its number */
@@ -396,12 +433,20 @@ void oracle_appended(struct sim *sim, uint32_t row, uint32_t topic, uint32_t par
 void oracle_marked(struct sim *sim, uint32_t row);
 void oracle_saved(struct sim *sim, const char *when);
 void oracle_published(struct sim *sim, struct process *p, const struct relay_action *action);
+void oracle_delivered(struct sim *sim, const struct process *p, uint32_t row);
+void oracle_refused(struct sim *sim, uint32_t row, enum relay_fault why);
+void oracle_mark_answered(struct sim *sim, const struct process *p, const struct statement *s);
+void oracle_lost(struct sim *sim, uint32_t row); /* the database does not have it any more */
+void oracle_charged(struct sim *sim, const struct saved_change *change);
+void oracle_noted(struct sim *sim, struct process *p, const struct relay_action *note);
+void oracle_exits(struct sim *sim, const struct process *p);
 void oracle_action(struct sim *sim, struct process *p, const struct relay_action *action);
 void oracle_admitted(struct sim *sim, struct process *p, row_slot slot, uint32_t row);
 void oracle_bytes_end(struct sim *sim, struct process *p, row_slot slot);
 void oracle_excuse_life(struct sim *sim, uint32_t life);   /* rows it handed and did not mark may be published again */
 void oracle_excuse_others(struct sim *sim, uint32_t life); /* rows that other lives handed, likewise */
 bool oracle_finished(struct sim *sim);
+bool oracle_isolated(struct sim *sim); /* only keys with poison wait */
 void oracle_late(struct sim *sim);
 void oracle_judge_simulator(struct sim *sim);
 

@@ -95,6 +95,10 @@ static void tell_read(struct sim *sim, struct process *p, const struct statement
     struct relay_read read = {
         .token = s->seen, .rows = rows, .rows_n = s->read_n, .upto = s->whole_upto, .insert_lsn = s->insert_lsn, .flush_lsn = s->flush_lsn};
     TRACE(sim, "process %d: read answered with %u rows, whole up to %lld", (int)(p - sim->processes), s->read_n, (long long)s->whole_upto);
+    if (s->type == RELAY_PATROL) {
+        relay_on_patrolled(p->relay, sim->now, &read);
+        return;
+    }
     for (uint32_t i = 0; i < s->read_n; i++)
         slots[i] = ROW_NO_SLOT - 1;
     if (s->type == RELAY_FETCH)
@@ -114,7 +118,7 @@ static void tell_lease(struct sim *sim, struct process *p, const struct statemen
         relay_on_lease(p->relay, sim->now, s->asked_at, NULL);
         return;
     }
-    struct relay_behind behind[TOPICS * RECORDS_MAX];
+    struct relay_behind behind[TOPICS * RECORDS_MAX + SAVED_KEYS_MAX];
     struct relay_saved saved = {
         .token = s->token, .floor = s->floor, .last_id = s->last_id, .behind = behind, .floor_reset = s->floor_reset};
     for (uint32_t t = 0; t < TOPICS; t++)
@@ -122,6 +126,13 @@ static void tell_lease(struct sim *sim, struct process *p, const struct statemen
             if (s->records[t][i])
                 behind[saved.behind_n++] =
                     (struct relay_behind){.topic = process_topic(sim, p, t), .partition = (int32_t)i - 2, .first_id = s->records[t][i]};
+    for (uint32_t i = 0; i < SAVED_KEYS_MAX; i++)
+        if (s->keys[i].hash)
+            behind[saved.behind_n++] = (struct relay_behind){.topic = process_topic(sim, p, s->keys[i].topic),
+                                                             .partition = RELAY_WHOLE_TOPIC,
+                                                             .key_hash = s->keys[i].hash,
+                                                             .first_id = s->keys[i].first_id,
+                                                             .attempts = s->keys[i].attempts};
     p->granted = true;
     p->token = s->token;
     p->deadline = s->asked_at + sim->limits.lease_ttl_ms - sim->limits.lease_margin_ms;
@@ -148,6 +159,7 @@ static void tell_outcome(struct sim *sim, struct process *p, struct statement *s
     switch ((int)s->type) {
     case RELAY_FETCH:
     case RELAY_CATCH_UP:
+    case RELAY_PATROL:
         tell_read(sim, p, s);
         break;
     case RELAY_LEASE_TAKE:
@@ -167,7 +179,8 @@ static void tell_outcome(struct sim *sim, struct process *p, struct statement *s
         relay_on_flushed(p->relay, sim->now, s->seen, s->flush_lsn);
         break;
     case RELAY_MARK:
-        relay_on_marked(p->relay, sim->now, NULL, 0);
+        oracle_mark_answered(sim, p, s);
+        relay_on_marked(p->relay, sim->now, s->missed_ids, s->missed);
         break;
     case RELAY_SAVE:
         relay_on_saved(p->relay, sim->now, !s->held);

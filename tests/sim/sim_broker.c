@@ -37,15 +37,29 @@ static bool is_copy(const struct producer_state *producer, uint32_t seq)
     return false;
 }
 
+/* A producer that was silent for so long is a new one. Not if its process slept meanwhile: librdkafka repeats what was in flight as soon as it
+ * wakes, before anybody could end the session. */
+static void forget(struct sim *sim, const struct request *request, struct producer_state *producer)
+{
+    uint32_t after_ms = sim->mix.expiration_ms;
+    const struct process *p = &sim->processes[request->process];
+    if (!producer->known || !after_ms || sim->now - producer->last_ms < after_ms || p->woken_at > producer->last_ms)
+        return;
+    sim_fired(sim, FAULT_FORGOTTEN);
+    *producer = (struct producer_state){0};
+}
+
 static enum reply append(struct sim *sim, const struct request *request)
 {
     struct producer_state *producer = &sim->partitions[request->topic][request->partition].producers[request->pid];
+    forget(sim, request, producer);
     if (producer->known && is_copy(producer, request->seq))
         return REPLY_OK;
     bool follows = producer->known ? request->seq == producer->next : request->seq == 0 || sim->mix.any_first_sequence;
     if (!follows)
         return REPLY_SEQUENCE;
     producer->known = true;
+    producer->last_ms = sim->now;
     producer->base[producer->batches++ % IN_FLIGHT_MAX] = request->seq;
     producer->next = request->seq + request->n;
     for (uint32_t i = 0; i < request->n; i++) {
@@ -64,13 +78,18 @@ static bool refuses(struct sim *sim, struct request *request)
         request->why = RELAY_FAULT_TOPIC;
         return true;
     }
+    if (sim->now < sim->topics[request->topic].forbidden_until) {
+        request->reply = REPLY_REFUSED;
+        request->why = RELAY_FAULT_TOPIC;
+        return true;
+    }
     for (uint32_t i = 0; i < request->n; i++) {
         const struct sim_row *row = &sim->rows[request->row[i]];
-        if (sim->now >= row->refused_until)
+        if (sim->now >= row->refused_until || row->refused_by_client)
             continue;
         request->reply = REPLY_REFUSED;
         request->why = row->refused_why;
-        sim_fired(sim, FAULT_ROW);
+        sim_fired(sim, row->refused_until == UINT64_MAX ? FAULT_POISON : FAULT_ROW);
         return true;
     }
     return false;
@@ -80,7 +99,8 @@ static bool refuses(struct sim *sim, struct request *request)
 static bool has_no_leader(struct sim *sim, const struct request *request)
 {
     const struct partition *partition = &sim->partitions[request->topic][request->partition];
-    bool first = !partition->producers[request->pid].known;
+    const struct producer_state *producer = &partition->producers[request->pid];
+    bool first = !producer->known || (sim->mix.expiration_ms && sim->now - producer->last_ms >= sim->mix.expiration_ms);
     if (sim->now < partition->refuses_until)
         return true;
     if (sim->faults_over || !sim_chance(sim, first ? sim->mix.first_refused : sim->mix.refused))
@@ -102,12 +122,22 @@ static void reply(struct sim *sim, struct request *request)
     event->a = (uint32_t)(request - sim->requests);
 }
 
+static void on_nobody(struct sim *sim, const struct event *event)
+{
+    reply(sim, &sim->requests[event->a]);
+}
+
 static void on_arrive(struct sim *sim, const struct event *event)
 {
     struct request *request = &sim->requests[event->a];
     const struct partition *partition = &sim->partitions[request->topic][request->partition];
     if (sim->now < partition->stuck_until) {
         sim_at(sim, partition->stuck_until, on_arrive)->a = event->a;
+        return;
+    }
+    if (sim->now < sim->away_until || request->pid == 0) { /* nobody takes it: the client notices after a while */
+        request->reply = REPLY_LOST;
+        sim_at(sim, sim->now + sim_between(sim, 500, 5000), on_nobody)->a = event->a;
         return;
     }
     if (has_no_leader(sim, request))

@@ -30,6 +30,29 @@ uint32_t row_of_event_id(struct row_event_id event_id)
     return row;
 }
 
+/* As the core has it: a row without a key waits for itself alone. */
+uint64_t row_waits_with(const struct sim *sim, uint32_t n)
+{
+    struct row row = {.key_hash = sim->rows[n].key_hash, .event_id = row_event_id(sim, n)};
+    return row_key(&row);
+}
+
+struct saved_key *database_key(struct sim *sim, uint64_t hash)
+{
+    struct saved_key *empty = NULL;
+    for (uint32_t i = 0; i < SAVED_KEYS_MAX; i++) {
+        struct saved_key *key = &sim->db.keys[i];
+        if (key->hash == hash)
+            return key;
+        if (!key->hash && !empty)
+            empty = key;
+    }
+    if (empty)
+        return empty;
+    sim_violation(sim, "simulator", "too many keys are saved");
+    return &sim->db.keys[0];
+}
+
 void database_flush(struct sim *sim)
 {
     sim->db.flush_lsn = sim->db.insert_lsn;
@@ -110,8 +133,10 @@ void database_mark(struct sim *sim, uint32_t row)
 static void lose_commit(struct sim *sim, uint32_t tx)
 {
     for (uint32_t row = 0; row < sim->rows_n; row++)
-        if (sim->rows[row].tx == tx && sim->db.state[row] == ROW_COMMITTED)
+        if (sim->rows[row].tx == tx && sim->db.state[row] == ROW_COMMITTED) {
             sim->db.state[row] = ROW_LOST;
+            oracle_lost(sim, row);
+        }
 }
 
 static void undo(struct sim *sim, const struct wal_record *record)
@@ -180,6 +205,9 @@ void database_fail_over(struct sim *sim)
     }
     memcpy(db, to, sizeof *db);
     sim->standby_cut = false;
+    for (uint32_t row = 0; row < sim->rows_n; row++)
+        if (db->state[row] == ROW_LOST_IN_FAILOVER)
+            oracle_lost(sim, row);
     TRACE(sim, "failover, sequence %lld", (long long)db->logged);
     restart(sim);
 }
@@ -193,12 +221,18 @@ bool database_truncate(struct sim *sim, bool trigger)
         if (sim->writers[w].holds_table)
             return false;
     for (uint32_t row = 0; row < sim->rows_n; row++)
-        if (db->state[row] == ROW_COMMITTED)
+        if (db->state[row] == ROW_COMMITTED) {
             db->state[row] = ROW_TRUNCATED;
+            oracle_lost(sim, row);
+        }
+    for (uint32_t w = 0; w < sim->writers_n; w++)
+        if (sim->writers[w].early)
+            sim->writers[w].commits = false; /* its ids are of another life of the table */
     memset(db->by_id, 0xff, sizeof db->by_id);
     db->sequence = db->logged = 0;
     if (trigger) {
         memset(db->records, 0, sizeof db->records);
+        memset(db->keys, 0, sizeof db->keys);
         db->floor = 0;
         db->incarnation = token_none();
     }

@@ -86,6 +86,15 @@ static void catch_up(struct sim *sim, struct statement *s)
         s->whole_upto = INT64_MAX;
 }
 
+static void patrol(struct sim *sim, struct statement *s)
+{
+    struct reading reading = begin_read(sim, s);
+    reading.bytes_max = UINT64_MAX;
+    read_range(sim, &reading, s->from, s->upto, 0, -1);
+    if (!reading.cut)
+        s->whole_upto = INT64_MAX;
+}
+
 static void mark(struct sim *sim, struct statement *s)
 {
     for (uint32_t i = 0; i < s->n; i++) {
@@ -94,8 +103,22 @@ static void mark(struct sim *sim, struct statement *s)
         if (there)
             database_mark(sim, row);
         else
-            s->missed++;
+            s->missed_ids[s->missed++] = s->firsts[i];
     }
+}
+
+static void save_change(struct sim *sim, const struct saved_change *change)
+{
+    if (!change->key_hash) {
+        sim->db.records[change->topic][change->partition + 2] = change->first_id;
+        return;
+    }
+    oracle_charged(sim, change);
+    *database_key(sim, change->key_hash) = change->first_id ? (struct saved_key){.topic = change->topic,
+                                                                                 .attempts = change->attempts,
+                                                                                 .hash = change->key_hash,
+                                                                                 .first_id = change->first_id}
+                                                            : (struct saved_key){0};
 }
 
 static void save(struct sim *sim, struct statement *s)
@@ -109,7 +132,7 @@ static void save(struct sim *sim, struct statement *s)
         return;
     db->floor = s->from;
     for (uint32_t i = 0; i < s->n; i++)
-        db->records[s->changes[i].topic][s->changes[i].partition + 2] = s->changes[i].first_id;
+        save_change(sim, &s->changes[i]);
     database_flush(sim);
     TRACE(sim, "saved: floor %lld, %u changes", (long long)db->floor, s->n);
     oracle_saved(sim, "after a save");
@@ -129,12 +152,14 @@ static void take(struct sim *sim, struct statement *s)
     if (db->sequence < db->floor) {
         db->floor = 0;
         memset(db->records, 0, sizeof db->records);
+        memset(db->keys, 0, sizeof db->keys);
         s->floor_reset = true;
     }
     database_flush(sim);
     s->floor = db->floor;
     s->last_id = db->sequence;
     memcpy(s->records, db->records, sizeof s->records);
+    memcpy(s->keys, db->keys, sizeof s->keys);
     TRACE(sim, "lease granted to life %u, floor %lld, sequence %lld", s->life, (long long)db->floor, (long long)db->sequence);
 }
 
@@ -158,8 +183,15 @@ static void release(struct sim *sim, struct statement *s)
 
 static void flush(struct sim *sim, struct statement *s)
 {
+    bool waits = s->force && sim->limits.durability == RELAY_DURABILITY_REPLICATED;
+    if (waits && sim->standby_cut) { /* for a standby that does not answer: until the statement's time is over */
+        s->failed = true;
+        return;
+    }
     if (s->force)
         database_flush(sim);
+    if (waits)
+        sim->db.replicated_lsn = sim->db.insert_lsn;
     s->seen = sim->db.incarnation;
     s->flush_lsn = sim->db.flush_lsn;
 }
@@ -199,6 +231,9 @@ void statement_execute(struct sim *sim, struct statement *s)
         break;
     case RELAY_CATCH_UP:
         catch_up(sim, s);
+        break;
+    case RELAY_PATROL:
+        patrol(sim, s);
         break;
     case RELAY_MARK:
         mark(sim, s);

@@ -31,6 +31,13 @@ static void pause_one(struct sim *sim, struct process *p)
     sim_at(sim, sim->now + sim_below(sim, 300), on_another);
 }
 
+static void break_one(struct sim *sim, struct session *session)
+{
+    if (session->open && !session->closing)
+        sim_fired(sim, FAULT_FATAL);
+    session_break(sim, session);
+}
+
 static void hit_process(struct sim *sim, enum fault fault)
 {
     struct process *p = process_any(sim);
@@ -56,9 +63,7 @@ static void hit_process(struct sim *sim, enum fault fault)
         connection_lose(sim, p);
         break;
     case FAULT_FATAL:
-        if (p->session.open && !p->session.closing)
-            sim_fired(sim, fault);
-        session_break(sim, p);
+        break_one(sim, &p->sessions[sim_chance(sim, 300) ? RELAY_PROBE : RELAY_MAIN]);
         break;
     default:
         break;
@@ -139,6 +144,22 @@ static void hit_database(struct sim *sim, enum fault fault)
     }
 }
 
+/* Somebody's UPDATE. */
+static void unmark_one(struct sim *sim)
+{
+    uint32_t first = sim->rows_n ? sim_below(sim, sim->rows_n) : 0;
+    for (uint32_t i = 0; i < sim->rows_n; i++) {
+        uint32_t n = (first + i) % sim->rows_n;
+        if (sim->db.state[n] != ROW_COMMITTED || !sim->db.sent[n])
+            continue;
+        sim_fired(sim, FAULT_UNMARKED);
+        TRACE(sim, "row %u (id %lld) is marked unsent", n, (long long)sim->rows[n].id);
+        sim->db.sent[n] = false;
+        sim->rows[n].excused = sim->rows[n].misplaced = true;
+        return;
+    }
+}
+
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
 static void hit_kafka(struct sim *sim, enum fault fault)
@@ -154,6 +175,13 @@ static void hit_kafka(struct sim *sim, enum fault fault)
         break;
     case FAULT_TOPIC:
         sim->topics[t].missing_until = sim->now + sim_between(sim, 50, 1500);
+        break;
+    case FAULT_FORBIDDEN:
+        sim->topics[t].forbidden_until = sim->now + sim_between(sim, 50, 2500);
+        break;
+    case FAULT_AWAY:
+        if (sim->away_until < sim->now)
+            sim->away_until = sim->now + sim_between(sim, 50, 3000);
         break;
     default:
         break;
@@ -183,6 +211,8 @@ static void on_fault(struct sim *sim, const struct event *event)
     case FAULT_STUCK:
     case FAULT_LEADER:
     case FAULT_TOPIC:
+    case FAULT_FORBIDDEN:
+    case FAULT_AWAY:
         hit_kafka(sim, fault);
         break;
     case FAULT_FEWER: /* counted when somebody asks */
@@ -194,8 +224,17 @@ static void on_fault(struct sim *sim, const struct event *event)
     case FAULT_ROW:
         sim->next_row_refused = true;
         break;
+    case FAULT_POISON:
+        sim->next_row_poison = true;
+        break;
     case FAULT_LONG_WRITER:
         sim->next_writer_long = true;
+        break;
+    case FAULT_EARLY_ID:
+        sim->next_ids_early = sim->next_writer_long = true;
+        break;
+    case FAULT_UNMARKED:
+        unmark_one(sim);
         break;
     case FAULT_UNPUBLISHED:
         sim->next_unpublished = true;
@@ -204,6 +243,7 @@ static void on_fault(struct sim *sim, const struct event *event)
     case FAULT_SLOW:
     case FAULT_REPLY:
     case FAULT_SESSION_OPEN:
+    case FAULT_FORGOTTEN:
     case FAULTS:
         break;
     }
@@ -224,7 +264,8 @@ static void on_over(struct sim *sim, const struct event *event)
     }
     TRACE(sim, "the faults are over");
     sim->faults_over = true;
-    sim->next_unpublished = sim->next_row_refused = sim->next_writer_long = sim->crash_at_flush = false;
+    sim->next_unpublished = sim->next_row_refused = sim->next_row_poison = sim->next_ids_early = sim->next_writer_long =
+        sim->crash_at_flush = false;
     for (uint32_t i = 0; i < PROCESSES; i++)
         sim->processes[i].lose_outcome = false;
 }
@@ -261,10 +302,11 @@ static void on_grow(struct sim *sim, const struct event *event)
 
 void faults_start(struct sim *sim)
 {
-    static const enum fault planned[] = {FAULT_KILL,      FAULT_STOP,        FAULT_PAUSE,      FAULT_CRASH,      FAULT_CRASH_POOLED,
-                                         FAULT_FAILOVER,  FAULT_TRUNCATE,    FAULT_CONNECTION, FAULT_OUTCOME,    FAULT_FAILOVER_POOLED,
-                                         FAULT_STUCK,     FAULT_LONG_WRITER, FAULT_TOPIC,      FAULT_FEWER,      FAULT_ROW,
-                                         FAULT_RESTARTED, FAULT_FATAL,       FAULT_LEADER,     FAULT_UNPUBLISHED};
+    static const enum fault planned[] = {FAULT_KILL,      FAULT_STOP,        FAULT_PAUSE,      FAULT_CRASH,       FAULT_CRASH_POOLED,
+                                         FAULT_FAILOVER,  FAULT_TRUNCATE,    FAULT_CONNECTION, FAULT_OUTCOME,     FAULT_FAILOVER_POOLED,
+                                         FAULT_STUCK,     FAULT_LONG_WRITER, FAULT_TOPIC,      FAULT_FEWER,       FAULT_ROW,
+                                         FAULT_RESTARTED, FAULT_FATAL,       FAULT_LEADER,     FAULT_UNPUBLISHED, FAULT_POISON,
+                                         FAULT_FORBIDDEN, FAULT_AWAY,        FAULT_EARLY_ID,   FAULT_UNMARKED};
     const uint32_t planned_n = sizeof planned / sizeof planned[0];
     enum fault favourites[3];
     for (uint32_t i = 0; i < 3; i++)

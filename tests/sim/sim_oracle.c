@@ -14,6 +14,8 @@ static void judge_order(struct sim *sim, uint32_t n)
     const struct sim_key *key = &sim->keys[row->key];
     for (uint32_t i = 0; i < key->rows_n && key->rows[i] < n; i++) {
         uint32_t earlier = key->rows[i];
+        if (sim->rows[earlier].misplaced)
+            continue;
         if (sim->db.state[earlier] == ROW_COMMITTED && sim->rows[earlier].copies == 0)
             sim_violation(sim, "order", "row %u (id %lld) of key %u is in the log, row %u (id %lld) is not", n, (long long)row->id,
                           row->key, earlier, (long long)sim->rows[earlier].id);
@@ -58,6 +60,106 @@ void oracle_marked(struct sim *sim, uint32_t n)
         sim_violation(sim, "lying_mark", "row %u (id %lld) is marked and not in the log", n, (long long)sim->rows[n].id);
 }
 
+void oracle_delivered(struct sim *sim, const struct process *p, uint32_t n)
+{
+    sim->rows[n].acked_life = p->life;
+    if (sim->db.state[n] != ROW_COMMITTED)
+        oracle_lost(sim, n);
+}
+
+void oracle_lost(struct sim *sim, uint32_t n)
+{
+    struct sim_row *row = &sim->rows[n];
+    sim->checks++;
+    row->phantom_life = row->acked_life;
+    if (row->copies && sim->limits.durability == RELAY_DURABILITY_REPLICATED && sim->db.state[n] != ROW_TRUNCATED)
+        sim_violation(sim, "phantom", "row %u (id %lld) is in the log, and was lost although it had to be replicated", n,
+                      (long long)row->id);
+}
+
+void oracle_mark_answered(struct sim *sim, const struct process *p, const struct statement *s)
+{
+    for (uint32_t i = 0, missed = 0; i < s->n; i++) {
+        struct sim_row *row = &sim->rows[s->marked[i]];
+        if (missed < s->missed && s->missed_ids[missed] == s->firsts[i]) {
+            missed++;
+            continue;
+        }
+        if (row->acked_life == p->life)
+            row->acked_life = 0;
+        if (row->phantom_life == p->life)
+            row->phantom_life = 0;
+    }
+}
+
+/* Whatever it was told of: the row itself is at fault, and not another one of its batch. */
+void oracle_refused(struct sim *sim, uint32_t n, enum relay_fault why)
+{
+    struct sim_row *row = &sim->rows[n];
+    row->refusals += (why == RELAY_FAULT_ROW || why == RELAY_FAULT_SIZE) && row->refused_until && !row->refused_by_client;
+}
+
+static uint32_t refusals_of(const struct sim *sim, uint64_t hash)
+{
+    uint32_t refusals = 0;
+    for (uint32_t n = 0; n < sim->rows_n; n++)
+        if (sim->rows[n].refusals && row_waits_with(sim, n) == hash)
+            refusals += sim->rows[n].refusals;
+    return refusals;
+}
+
+/* No outage and no neighbour costs a key an attempt. */
+static void judge_attempts(struct sim *sim, uint64_t hash, uint32_t attempts)
+{
+    sim->checks++;
+    if (attempts && attempts > refusals_of(sim, hash))
+        sim_violation(sim, "charge", "key %llx is charged %u attempts, and its rows were refused %u times", (unsigned long long)hash,
+                      attempts, refusals_of(sim, hash));
+}
+
+void oracle_charged(struct sim *sim, const struct saved_change *change)
+{
+    judge_attempts(sim, change->key_hash, change->attempts);
+}
+
+static void judge_phantom(struct sim *sim, const struct process *p, uint32_t n)
+{
+    struct sim_row *row = &sim->rows[n];
+    uint8_t state = sim->db.state[n];
+    if (!row->copies || (state != ROW_LOST && state != ROW_LOST_IN_FAILOVER && state != ROW_TRUNCATED))
+        sim_violation(sim, "phantom_told", "row %u (id %lld) is told to be a phantom, and is none", n, (long long)row->id);
+    if (row->phantom_life == p->life)
+        row->phantom_life = row->acked_life = 0;
+}
+
+void oracle_noted(struct sim *sim, struct process *p, const struct relay_action *note)
+{
+    sim->checks++;
+    if (note->note == RELAY_NOTE_PHANTOM) {
+        judge_phantom(sim, p, row_of_event_id(note->event_id));
+    } else if (note->note == RELAY_NOTE_PATROL_FOUND) {
+        uint32_t n = row_of_event_id(note->event_id);
+        if (!sim->rows[n].misplaced)
+            sim_violation(sim, "patrol", "row %u (id %lld) is found by the patrol, and was nobody's mistake", n,
+                          (long long)sim->rows[n].id);
+    } else if (note->note == RELAY_NOTE_KEY_BEHIND && note->id < IDS_MAX && sim->db.by_id[note->id] >= 0) {
+        judge_attempts(sim, row_waits_with(sim, (uint32_t)sim->db.by_id[note->id]), note->rows);
+    } else if (note->note == RELAY_NOTE_DROPPED) {
+        for (uint32_t n = 0; n < sim->rows_n; n++)
+            if (sim->rows[n].phantom_life == p->life)
+                sim->rows[n].phantom_life = 0;
+    }
+}
+
+/* In an orderly way, with everything marked. */
+void oracle_exits(struct sim *sim, const struct process *p)
+{
+    for (uint32_t n = 0; n < sim->rows_n; n++)
+        if (sim->rows[n].phantom_life == p->life)
+            sim_violation(sim, "phantom_untold", "row %u (id %lld) was acknowledged and lost, and the relay never said so", n,
+                          (long long)sim->rows[n].id);
+}
+
 static bool is_covered(const struct sim *sim, const struct sim_row *row)
 {
     const int64_t *records = sim->db.records[row->topic];
@@ -67,6 +169,10 @@ static bool is_covered(const struct sim *sim, const struct sim_row *row)
         if (about_it && records[i] && records[i] <= row->id)
             return true;
     }
+    uint64_t hash = row_waits_with(sim, (uint32_t)(row - sim->rows));
+    for (uint32_t i = 0; i < SAVED_KEYS_MAX; i++)
+        if (sim->db.keys[i].hash == hash && sim->db.keys[i].first_id <= row->id)
+            return true;
     return false;
 }
 
@@ -76,7 +182,7 @@ void oracle_saved(struct sim *sim, const char *when)
     for (uint32_t n = 0; n < sim->rows_n; n++) {
         const struct sim_row *row = &sim->rows[n];
         bool unsettled = sim->db.state[n] == ROW_OPEN || (sim->db.state[n] == ROW_COMMITTED && !sim->db.sent[n]);
-        if (unsettled && row->id <= sim->db.floor && !is_covered(sim, row))
+        if (unsettled && row->id <= sim->db.floor && !row->misplaced && !is_covered(sim, row))
             sim_violation(sim, "floor", "%s: row %u, id %lld of %u/%d, is not settled, the floor is %lld and no record covers it", when, n,
                           (long long)row->id, row->topic, row->place, (long long)sim->db.floor);
     }
@@ -92,6 +198,18 @@ static void judge_durable(struct sim *sim, uint32_t n)
                       state == ROW_LOST ? "was lost in a crash" : "never committed");
     if (state == ROW_COMMITTED && sim->rows[n].commit_lsn > sim->db.flush_lsn)
         sim_violation(sim, "barrier", "row %u (id %lld) is handed over and not flushed", n, (long long)sim->rows[n].id);
+    if (state == ROW_COMMITTED && sim->limits.durability == RELAY_DURABILITY_REPLICATED && sim->rows[n].commit_lsn > sim->db.replicated_lsn)
+        sim_violation(sim, "replicated", "row %u (id %lld) is handed over and not replicated", n, (long long)sim->rows[n].id);
+}
+
+/* A key is in one session at a time: two producers have no order. */
+static void judge_sessions(struct sim *sim, const struct process *p, const struct relay_action *action)
+{
+    uint32_t key = sim->rows[p->slots[action->slot].row].key;
+    for (uint32_t i = 0; key != KEY_NONE && i < WINDOW_MAX; i++)
+        if (p->slots[i].handed && p->slots[i].session != action->session && sim->rows[p->slots[i].row].key == key)
+            sim_violation(sim, "two_sessions", "row %u is handed over, and row %u of its key is in the other session",
+                          p->slots[action->slot].row, p->slots[i].row);
 }
 
 void oracle_published(struct sim *sim, struct process *p, const struct relay_action *action)
@@ -105,7 +223,8 @@ void oracle_published(struct sim *sim, struct process *p, const struct relay_act
     const struct sim_row *row = &sim->rows[slot->row];
     if (slot->handed || slot->delivered)
         sim_violation(sim, "protocol", "slot %u is handed over twice", action->slot);
-    if (!p->session.open || p->session.closing)
+    const struct session *session = &p->sessions[action->session];
+    if (!session->open || session->closing)
         sim_violation(sim, "protocol", "slot %u is handed over without a session", action->slot);
     if (!p->granted || sim->now >= p->deadline)
         sim_violation(sim, "lease", "slot %u is handed over after the deadline of the lease", action->slot);
@@ -115,7 +234,11 @@ void oracle_published(struct sim *sim, struct process *p, const struct relay_act
     }
     if (row->place >= (int32_t)sim->topics[row->topic].partitions + sim->topics[row->topic].grown)
         sim_violation(sim, "identity", "row %u is handed over to partition %d, which does not exist", slot->row, row->place);
-    const struct client_lane *lane = &p->session.lanes[row->topic][row->place];
+    const struct client_lane *lane = &session->lanes[row->topic][row->place];
+    judge_sessions(sim, p, action);
+    if (action->session == RELAY_PROBE && lane->handed > lane->acks)
+        sim_violation(sim, "probe_share", "%u rows of %u/%d are probed at once after %u acknowledgements", lane->handed + 1, row->topic,
+                      row->place, lane->acks);
     if (lane->handed >= sim->limits.lane_rows)
         sim_violation(sim, "lane_share", "%u rows of %u/%d are handed over at once", lane->handed + 1, row->topic, row->place);
     if (lane->acks == 0 && lane->handed > 0)
@@ -128,18 +251,24 @@ void oracle_published(struct sim *sim, struct process *p, const struct relay_act
 void oracle_action(struct sim *sim, struct process *p, const struct relay_action *action)
 {
     const uint32_t single = BIT(RELAY_CONNECT) | BIT(RELAY_LEASE_TAKE) | BIT(RELAY_LEASE_BEAT) | BIT(RELAY_LEASE_RELEASE) |
-                            BIT(RELAY_FETCH) | BIT(RELAY_CATCH_UP) | BIT(RELAY_WRITERS) | BIT(RELAY_FLUSH) | BIT(RELAY_MARK) |
-                            BIT(RELAY_SAVE) | BIT(RELAY_TOPIC) | BIT(RELAY_SESSION_OPEN) | BIT(RELAY_SESSION_CLOSE);
-    const uint32_t reads = BIT(RELAY_FETCH) | BIT(RELAY_CATCH_UP) | BIT(RELAY_WRITERS);
+                            BIT(RELAY_FETCH) | BIT(RELAY_CATCH_UP) | BIT(RELAY_PATROL) | BIT(RELAY_WRITERS) | BIT(RELAY_FLUSH) |
+                            BIT(RELAY_MARK) | BIT(RELAY_SAVE) | BIT(RELAY_TOPIC);
+    const uint32_t reads = BIT(RELAY_FETCH) | BIT(RELAY_CATCH_UP) | BIT(RELAY_PATROL) | BIT(RELAY_WRITERS);
+    const uint32_t sessions = BIT(RELAY_SESSION_OPEN) | BIT(RELAY_SESSION_CLOSE);
     uint32_t bit = BIT(action->type);
     sim->checks++;
+    if (bit & sessions) {
+        if (p->sessions_outstanding[action->session])
+            sim_violation(sim, "protocol", "two actions of session %d are outstanding", (int)action->session);
+        p->sessions_outstanding[action->session] |= bit;
+    }
     if ((bit & single) == 0)
         return;
     if (p->outstanding & bit)
         sim_violation(sim, "protocol", "two of action %d are outstanding", (int)action->type);
     if ((bit & reads) && (p->outstanding & reads))
         sim_violation(sim, "protocol", "two reads are outstanding");
-    if (action->type == RELAY_FETCH && !p->granted)
+    if ((action->type == RELAY_FETCH || action->type == RELAY_PATROL) && !p->granted)
         sim_violation(sim, "lease", "a fetch without the lease");
     p->outstanding |= bit;
 }
@@ -185,25 +314,52 @@ static struct process *the_process(struct sim *sim)
     return only;
 }
 
-static const char *unfinished(struct sim *sim, uint32_t *ret_row)
+/* Rows that wait for one that is refused until it is healed. */
+static bool waits_for_poison(const struct sim *sim, uint32_t n)
+{
+    const struct sim_row *row = &sim->rows[n];
+    if (row->key == KEY_NONE)
+        return row->refused_until == UINT64_MAX;
+    const struct sim_key *key = &sim->keys[row->key];
+    for (uint32_t i = 0; i < key->rows_n && key->rows[i] <= n; i++)
+        if (sim->rows[key->rows[i]].refused_until == UINT64_MAX && sim->db.state[key->rows[i]] == ROW_COMMITTED)
+            return true;
+    return false;
+}
+
+static const char *unpublished(struct sim *sim, uint32_t *ret_row)
 {
     for (uint32_t n = 0; n < sim->rows_n; n++) {
         *ret_row = n;
-        if (sim->db.state[n] == ROW_COMMITTED && !sim->rows[n].copies)
+        if (sim->db.state[n] == ROW_COMMITTED && !sim->rows[n].copies && !waits_for_poison(sim, n))
             return "a committed row is not in the log";
     }
     for (uint32_t n = 0; n < sim->rows_n; n++) {
         *ret_row = n;
-        if (sim->db.state[n] == ROW_COMMITTED && !sim->db.sent[n])
+        if (sim->db.state[n] == ROW_COMMITTED && !sim->db.sent[n] && !waits_for_poison(sim, n))
             return "a row is not marked";
     }
+    return NULL;
+}
+
+bool oracle_isolated(struct sim *sim)
+{
+    uint32_t row = 0;
+    return unpublished(sim, &row) == NULL;
+}
+
+static const char *unfinished(struct sim *sim, uint32_t *ret_row)
+{
+    const char *why = unpublished(sim, ret_row);
+    if (why)
+        return why;
     struct process *p = the_process(sim);
     if (!p)
         return "no relay runs, or two";
     struct relay_view view = relay_view(p->relay);
     if (view.open_gaps)
         return "a gap is open";
-    if (view.behind_lanes || view.behind_topics)
+    if (view.behind_lanes || view.behind_topics || view.behind_keys)
         return "something is behind";
     if (view.window_rows)
         return "rows are in the window";
@@ -213,6 +369,9 @@ static const char *unfinished(struct sim *sim, uint32_t *ret_row)
         for (uint32_t i = 0; i < RECORDS_MAX; i++)
             if (sim->db.records[t][i])
                 return "a record of something behind is saved";
+    for (uint32_t i = 0; i < SAVED_KEYS_MAX; i++)
+        if (sim->db.keys[i].hash)
+            return "a record of a key is saved";
     return NULL;
 }
 
@@ -229,12 +388,16 @@ void oracle_late(struct sim *sim)
     const char *why = unfinished(sim, &row);
     struct process *p = the_process(sim);
     struct relay_view view = p ? relay_view(p->relay) : (struct relay_view){0};
-    bool at_rest = p && !view.open_gaps && !view.behind_lanes && !view.behind_topics && !view.window_rows;
+    bool at_rest = p && !view.open_gaps && !view.behind_lanes && !view.behind_topics && !view.behind_keys && !view.window_rows;
     bool lost = at_rest && !sim->rows[row].copies && sim->rows[row].id <= view.highest;
-    sim_violation(sim, lost ? "loss" : "liveness",
-                  "%s: row %u id %lld; gaps %u, behind %u and %u, window %u (%u handed), floor %lld, highest %lld, saved %lld",
+    sim_violation(sim,
+                  lost          ? "loss"
+                  : sim->healed ? "liveness"
+                                : "isolation",
+                  "%s: row %u id %lld; gaps %u, behind %u, %u and %u, window %u (%u handed), floor %lld, highest %lld, saved %lld",
                   why ? why : "?", row, (long long)sim->rows[row].id, view.open_gaps, view.behind_lanes, view.behind_topics,
-                  view.window_rows, view.handed_rows, (long long)view.floor, (long long)view.highest, (long long)sim->db.floor);
+                  view.behind_keys, view.window_rows, view.handed_rows, (long long)view.floor, (long long)view.highest,
+                  (long long)sim->db.floor);
 }
 
 /* Did this seed ask for what a seed must ask for? */

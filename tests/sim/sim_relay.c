@@ -96,6 +96,7 @@ void process_wake(struct sim *sim, struct process *p)
 {
     TRACE(sim, "process %d wakes, %u events waited", index_of(sim, p), p->deferred_n);
     p->paused = false;
+    p->woken_at = sim->now;
     uint32_t life = p->life;
     for (uint32_t i = 0; i < p->deferred_n && p->alive && p->life == life && !sim->over; i++) {
         struct event event = p->deferred[i];
@@ -127,6 +128,8 @@ static void send_read(struct sim *sim, struct process *p, const struct relay_act
               s->n ? (long long)firsts[0] : 0, s->rows);
     } else if (action->type == RELAY_CATCH_UP) {
         TRACE(sim, "process %d catches up topic %u from %lld to %lld", index_of(sim, p), s->topic, (long long)s->from, (long long)s->upto);
+    } else {
+        TRACE(sim, "process %d patrols from %lld to %lld", index_of(sim, p), (long long)s->from, (long long)s->upto);
     }
     statement_send(sim, s);
 }
@@ -151,10 +154,18 @@ static void send_save(struct sim *sim, struct process *p, const struct relay_act
     const struct relay_behind *changes;
     s->from = action->from;
     s->n = relay_saving(p->relay, &changes);
+    if (s->n > CHANGES_MAX) {
+        sim_violation(sim, "simulator", "too many changes in a save");
+        s->n = 0;
+    }
     for (uint32_t i = 0; i < s->n; i++) {
-        s->changes[i] = (struct saved_change){p->topic_of[changes[i].topic], changes[i].partition, changes[i].first_id};
-        TRACE(sim, "process %d saves behind %u/%d from %lld", index_of(sim, p), s->changes[i].topic, changes[i].partition,
-              (long long)changes[i].first_id);
+        s->changes[i] = (struct saved_change){.topic = p->topic_of[changes[i].topic],
+                                              .attempts = changes[i].attempts,
+                                              .key_hash = changes[i].key_hash,
+                                              .partition = changes[i].partition,
+                                              .first_id = changes[i].first_id};
+        TRACE(sim, "process %d saves behind %u/%d key %llx from %lld, %u attempts", index_of(sim, p), s->changes[i].topic,
+              changes[i].partition, (unsigned long long)changes[i].key_hash, (long long)changes[i].first_id, changes[i].attempts);
     }
     TRACE(sim, "process %d saves floor %lld", index_of(sim, p), (long long)s->from);
     statement_send(sim, s);
@@ -177,21 +188,25 @@ static void publish(struct sim *sim, struct process *p, const struct relay_actio
         return;
     struct sim_slot *slot = &p->slots[action->slot];
     struct sim_row *row = &sim->rows[slot->row];
-    TRACE(sim, "process %d publishes slot %u row %u id %lld to %u/%d", index_of(sim, p), action->slot, slot->row, (long long)row->id,
-          row->topic, action->partition);
-    bool refused = sim->next_unpublished || sim_chance(sim, sim->mix.unpublished);
-    if (refused && !sim->faults_over) {
-        sim->next_unpublished = false;
-        sim_fired(sim, FAULT_UNPUBLISHED);
+    TRACE(sim, "process %d publishes slot %u row %u id %lld to %u/%d, session %d", index_of(sim, p), action->slot, slot->row,
+          (long long)row->id, row->topic, action->partition, (int)action->session);
+    bool refused = (sim->next_unpublished || sim_chance(sim, sim->mix.unpublished)) && !sim->faults_over;
+    bool poison = row->refused_by_client && sim->now < row->refused_until;
+    if (refused || poison) {
         static const enum relay_fault whys[] = {RELAY_FAULT_PASSING, RELAY_FAULT_TOPIC, RELAY_FAULT_SIZE, RELAY_FAULT_ROW};
-        relay_on_unpublished(p->relay, sim->now, action->slot, whys[sim_below(sim, 4)]);
+        enum relay_fault why = poison ? row->refused_why : whys[sim_below(sim, 4)];
+        sim->next_unpublished &= poison;
+        sim_fired(sim, poison ? FAULT_POISON : FAULT_UNPUBLISHED);
+        row->refusals += why == RELAY_FAULT_SIZE || why == RELAY_FAULT_ROW;
+        relay_on_unpublished(p->relay, sim->now, action->slot, why);
         return;
     }
     slot->handed = true;
+    slot->session = action->session;
     row->handed_life = p->life;
     if (sim->db.lease_life != p->life && sim->fired[FAULT_FAILOVER] + sim->fired[FAULT_FAILOVER_POOLED] > 0)
         row->excused = true; /* a failover forgot that the lease was renewed, and granted it to another */
-    session_enqueue(sim, p, action->slot, row->topic, (uint32_t)row->place);
+    session_enqueue(sim, &p->sessions[action->session], action->slot, row->topic, (uint32_t)row->place);
 }
 
 static void on_session_answer(struct sim *sim, const struct event *event)
@@ -199,12 +214,15 @@ static void on_session_answer(struct sim *sim, const struct event *event)
     struct process *p = process_of(sim, event);
     if (!p)
         return;
-    process_answer(sim, p, RELAY_SESSION_OPEN);
+    enum relay_session which = (enum relay_session)event->a;
+    process_answer_session(p, RELAY_SESSION_OPEN, which);
     if (!sim->faults_over && sim_chance(sim, sim->mix.open_fails)) {
         sim_fired(sim, FAULT_SESSION_OPEN);
-        relay_on_session_failed(p->relay, sim->now, RELAY_MAIN);
-    } else if (session_open(sim, p)) {
-        relay_on_session_open(p->relay, sim->now, RELAY_MAIN);
+        relay_on_session_failed(p->relay, sim->now, which);
+    } else if (session_open(sim, p, which)) {
+        if (which == RELAY_MAIN && sim->mix.expiration_ms)
+            relay_on_idle_limit(p->relay, sim->now, sim->mix.expiration_ms);
+        relay_on_session_open(p->relay, sim->now, which);
     }
     process_pump(sim, p);
 }
@@ -224,10 +242,9 @@ static void perform(struct sim *sim, struct process *p, const struct relay_actio
         break;
     case RELAY_FETCH:
     case RELAY_CATCH_UP:
+    case RELAY_PATROL:
         send_read(sim, p, action);
         break;
-    case RELAY_PATROL:
-        break; /* not asked for yet */
     case RELAY_LEASE_TAKE:
     case RELAY_LEASE_BEAT:
     case RELAY_LEASE_RELEASE:
@@ -255,14 +272,15 @@ static void perform(struct sim *sim, struct process *p, const struct relay_actio
         forget_topic(p, action->topic);
         break;
     case RELAY_SESSION_OPEN:
-        event_for(sim, p, sim->now + sim_below(sim, 10), on_session_answer);
+        event_for(sim, p, sim->now + sim_below(sim, 10), on_session_answer)->a = action->session;
         break;
     case RELAY_SESSION_CLOSE:
-        session_close(sim, p);
+        session_close(sim, &p->sessions[action->session]);
         break;
     case RELAY_NOTE:
         TRACE(sim, "process %d notes %d, fault %d, topic %u partition %d from %lld, %u rows", index_of(sim, p), (int)action->note,
               (int)action->fault, action->topic, action->partition, (long long)action->from, action->rows);
+        oracle_noted(sim, p, action);
         break;
     case RELAY_WAIT:
     case RELAY_EXIT:
@@ -276,11 +294,18 @@ void process_answer(struct sim *sim, struct process *p, enum relay_action_type t
     p->outstanding &= ~(1u << type);
 }
 
+void process_answer_session(struct process *p, enum relay_action_type type, enum relay_session session)
+{
+    p->sessions_outstanding[session] &= ~(1u << type);
+}
+
 static void finish(struct sim *sim, struct process *p, const struct relay_action *action)
 {
     TRACE(sim, "process %d exits, %u rows left", index_of(sim, p), action->rows);
     if (action->rows)
         oracle_excuse_life(sim, p->life);
+    else
+        oracle_exits(sim, p);
     for (uint32_t i = 0; i < WINDOW_MAX && sim->stopped_by; i++) /* at the end of a seed nothing waits any more */
         if (p->slots[i].bytes)
             sim_violation(sim, "bytes", "slot %u still has its bytes at the exit", i);

@@ -13,7 +13,7 @@ enum connection {
 
 static enum connection connection_of(enum relay_action_type type)
 {
-    if (type == RELAY_FETCH || type == RELAY_CATCH_UP || type == RELAY_WRITERS)
+    if (type == RELAY_FETCH || type == RELAY_CATCH_UP || type == RELAY_WRITERS || type == RELAY_PATROL)
         return CONNECTION_READ;
     if (type == RELAY_LEASE_TAKE || type == RELAY_LEASE_BEAT || type == RELAY_LEASE_RELEASE)
         return CONNECTION_LEASE;
@@ -177,7 +177,7 @@ static void on_lost(struct sim *sim, const struct event *event)
     if (!p)
         return;
     p->connecting = false;
-    p->outstanding = p->outstanding & (1u << RELAY_SESSION_OPEN | 1u << RELAY_SESSION_CLOSE);
+    p->outstanding = 0;
     TRACE(sim, "process %d is told that the database is lost", event->process);
     relay_on_database_lost(p->relay, sim->now);
     process_topic_lost(p);

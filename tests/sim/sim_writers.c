@@ -26,7 +26,7 @@ static void forget_locks(struct sim *sim, struct writer *w)
     for (uint32_t k = 0; k < sim->keys_n; k++)
         if (sim->keys[k].owner == me)
             sim->keys[k].owner = NOBODY;
-    w->holds_table = false;
+    w->holds_table = w->early = false;
     w->xid = 0;
     w->rows_n = 0;
     w->step = WRITER_IDLE;
@@ -42,13 +42,18 @@ static void begin(struct sim *sim, struct writer *w)
 {
     if (sim->rows_n >= rows_allowed(sim) || sim->now < sim->db_down_until || sim->writers_wait) {
         if (!writers_done(sim))
-            step_in(sim, w, 20);
+            step_in(sim, w, sim->now < sim->away_until ? 2000 : 20);
         return;
     }
     w->tx = ++sim->txs_n;
     w->rows_wanted = sim_chance(sim, sim->mix.many_rows) ? sim_between(sim, 4, TX_ROWS_MAX) : sim_between(sim, 1, 3);
     w->commits = !sim_chance(sim, sim->mix.rolled_back);
     w->synchronous = !sim_chance(sim, sim->mix.asynchronous);
+    w->early = sim->next_ids_early;
+    if (w->early) {
+        sim->next_ids_early = false;
+        sim_fired(sim, FAULT_EARLY_ID);
+    }
     if (sim_chance(sim, sim->mix.early_xid))
         w->xid = ++sim->xids_n;
     w->key = w->last_key = KEY_NONE;
@@ -104,7 +109,7 @@ static void lock_table(struct sim *sim, struct writer *w)
         step_in(sim, w, 10);
         return;
     }
-    w->holds_table = true;
+    w->holds_table = !w->early;
     if (!w->xid)
         w->xid = ++sim->xids_n;
     w->step = WRITER_DRAWS;
@@ -139,6 +144,13 @@ static uint32_t new_row(struct sim *sim, struct writer *w)
         row->refused_until = sim->now + sim_between(sim, 100, 2000);
         row->refused_why = sim_chance(sim, 500) ? RELAY_FAULT_ROW : RELAY_FAULT_SIZE;
     }
+    if (sim->next_row_poison) {
+        sim->next_row_poison = false;
+        row->refused_until = UINT64_MAX;
+        row->refused_by_client = sim_chance(sim, 300);
+        row->refused_why = sim_chance(sim, 500) ? RELAY_FAULT_ROW : RELAY_FAULT_SIZE;
+    }
+    row->misplaced = w->early;
     row->place = row->wish >= 0 ? row->wish : hash_partition(row->spread, (int32_t)sim->topics[row->topic].partitions);
     row->id = database_draw(sim, n);
     TRACE(sim, "writer %d: transaction %u draws id %lld for row %u, key %u -> %u/%d", (int)(w - sim->writers), w->tx, (long long)row->id, n,
@@ -204,6 +216,14 @@ void writers_abort(struct sim *sim)
         forget_locks(sim, w);
         step_in(sim, w, sim_between(sim, 1, 100));
     }
+}
+
+void writers_heal(struct sim *sim)
+{
+    TRACE(sim, "poison is healed");
+    for (uint32_t n = 0; n < sim->rows_n; n++)
+        sim->rows[n].refused_until = 0;
+    sim->healed = true;
 }
 
 bool writers_done(const struct sim *sim)
