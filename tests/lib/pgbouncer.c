@@ -26,14 +26,14 @@ static FILE *file_create(const struct pgbouncer *b, const char *name)
 
 /* Users that are not in the file are asked for at the server. Standard settings make clients wait for seconds after a server was gone; a
  * test has no time for that. */
-static void files_write(const struct pgbouncer *b, const struct postgres *p, const char *settings)
+static void files_write(const struct pgbouncer *b, const struct postgres *p)
 {
     FILE *f = file_create(b, "pgbouncer.ini");
     fprintf(f,
             "[databases]\n* = host=%s port=%d\n[pgbouncer]\nlisten_addr =\nunix_socket_dir = %s\nlisten_port = %d\nauth_type = trust\n"
             "auth_file = %s/users\nauth_user = postgres\nadmin_users = postgres\npool_mode = transaction\nserver_login_retry = 0.2\n"
             "max_client_conn = 200\ndefault_pool_size = 20\nlog_connections = 0\nlog_disconnections = 0\nstats_period = 3600\n%s\n",
-            p->socket_folder, p->port, b->folder, b->port, b->folder, settings != NULL ? settings : "");
+            p->socket_folder, p->port, b->folder, b->port, b->folder, b->settings != NULL ? b->settings : "");
     fclose(f);
     f = file_create(b, "users");
     fputs("\"postgres\" \"\"\n", f);
@@ -59,14 +59,14 @@ static void server_start(struct pgbouncer *b)
 struct pgbouncer pgbouncer_start(const struct postgres *p, const char *settings)
 {
     static unsigned started_n;
-    struct pgbouncer b = {.port = free_port()};
+    struct pgbouncer b = {.port = free_port(), .settings = settings};
     snprintf(b.folder, sizeof b.folder, "%s/bouncer%u", temp_folder(), ++started_n);
     snprintf(b.conninfo, sizeof b.conninfo, "host=%s port=%d user=postgres dbname=postgres", b.folder, b.port);
     snprintf(b.console, sizeof b.console, "host=%s port=%d user=postgres dbname=pgbouncer", b.folder, b.port);
     const struct passwd *user = getuid() == 0 ? getpwnam(as_postgres.user) : NULL;
     if (mkdir(b.folder, 0755) != 0 || (user != NULL && chown(b.folder, user->pw_uid, user->pw_gid) != 0))
         test_fail(__FILE__, __LINE__, "%s: %s", b.folder, strerror(errno));
-    files_write(&b, p, settings);
+    files_write(&b, p);
     server_start(&b);
     return b;
 }
@@ -92,4 +92,16 @@ void pgbouncer_stop(struct pgbouncer *b)
         return;
     process_signal(&b->server, SIGTERM);
     process_wait(&b->server, 10);
+}
+
+void pgbouncer_pause(struct pgbouncer *b)
+{
+    postgres_query(b->console, "PAUSE");
+}
+
+void pgbouncer_resume(struct pgbouncer *b, const struct postgres *p)
+{
+    files_write(b, p);
+    postgres_query(b->console, "RELOAD");
+    postgres_query(b->console, "RESUME");
 }

@@ -85,6 +85,7 @@ struct pgbouncer {
     char conninfo[400]; /* as the superuser, through it */
     char console[400];  /* its own console, for postgres_query: SHOW POOLS and the like; every answer is text */
     int port;
+    const char *settings; /* borrowed for good */
     struct process server;
 };
 
@@ -94,6 +95,10 @@ struct pgbouncer pgbouncer_start(const struct postgres *p, const char *settings)
 void pgbouncer_kill(struct pgbouncer *b);
 void pgbouncer_restart(struct pgbouncer *b); /* after a kill or a stop; waits until it listens */
 void pgbouncer_stop(struct pgbouncer *b);    /* at once, without waiting for its clients */
+/* Between statements: its clients wait from now on, and it has no connection to the server any more... */
+void pgbouncer_pause(struct pgbouncer *b);
+/* ...until they are served again, by `p`, who may be another server than before. */
+void pgbouncer_resume(struct pgbouncer *b, const struct postgres *p);
 
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
