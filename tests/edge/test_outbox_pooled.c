@@ -89,7 +89,7 @@ TEST_WITHIN(outbox_crash_behind_a_pooler_is_seen_by_the_token, 60)
     box_beat(b);
     CHECK(b->held && !box_token_is(b, token));
     CHECK(!box_save(b, 4, NULL, 0));
-    outbox_mark(b->outbox, &(int64_t){34}, &lost, 1);
+    outbox_mark(b->outbox, &(int64_t){34}, &lost, 1, false);
     BOX_UNTIL(b, b->marked_n == 1, 10);
     CHECK_EQ(b->missed_n, 1);
     CHECK_EQ(b->lost_n + b->failed_n, 0);
@@ -214,7 +214,7 @@ TEST_WITHIN(outbox_pooled_leaves_nothing_behind, 60)
     /* Neither after errors. */
     postgres_query(p.conninfo, "REVOKE ALL ON outbox.event FROM postgres; ALTER ROLE postgres NOSUPERUSER");
     outbox_fetch(b->outbox, &(struct outbox_fetch){.rows = 100, .bytes = 1 << 20});
-    outbox_mark(b->outbox, &(int64_t){4}, &(struct row_event_id){{1}}, 1);
+    outbox_mark(b->outbox, &(int64_t){4}, &(struct row_event_id){{1}}, 1, false);
     BOX_UNTIL(b, b->failed_n == 2, 10);
     check_says(b->reason, "permission denied");
     CHECK_EQ(b->lost_n, 0);
