@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "tests/crash/kafka_line.h"
+#include "tests/lib/proxy.h"
 #include "tests/lib/test.h"
 
 /* --- killed ------------------------------------------------------------------------------------------------------- */
@@ -128,4 +129,46 @@ TEST_WITHIN(crash_kafka_away, 120)
 TEST_WITHIN(long_kafka_away_for_a_minute, 240)
 {
     outage("kafka-away-long", 60);
+}
+
+/* --- forgotten ---------------------------------------------------------------------------------------------------- */
+
+static int producers(const struct kafka *k, const char *topic)
+{
+    int n = 0;
+
+    for (int p = 0; p < E2E_PARTITIONS; p++)
+        n += kafka_topic_producers(k->bootstrap, topic, p);
+    return n;
+}
+
+/* Finding 15. The broker forgets producers that were silent for 4 s, and takes any sequence number from one that it does not know. After
+ * such a silence the first batch of each lane is refused, while the next ones come: if a lane were still warm, they would be taken, and the
+ * first one overtaken, or acknowledged with them without being there. */
+TEST_WITHIN(crash_kafka_forgets_producers, 120)
+{
+    struct proxy p = proxy_start();
+    struct kafka k = kafka_start_with("producer.id.expiration.ms=4000\nproducer.id.expiration.check.interval.ms=500\n");
+    struct line *l = kafka_line_begin("forgotten", k.bootstrap, NULL);
+    int64_t refused = 0;
+
+    (void)snprintf(l->e.brokers, sizeof l->e.brokers, "127.0.0.1:%d", proxy_listen(&p, "broker", "kafka", k.proxy_port, k.proxied_port));
+    struct process *relay = LINE_RELAY(l, KAFKA_LINE_QUICK, "--kafka.batch.num.messages", "5", "--kafka.linger.ms", "0");
+    for (int i = 0; i < 2; i++) {
+        line_publishing(l);
+        int known = producers(&k, "forgotten");
+        CHECK(known > 0);
+        process_signal(&l->e.load, SIGSTOP);
+        WAIT_UNTIL(producers(&k, "forgotten") == 0, 30);
+        proxy_command(&p, "rule first%d broker error on=Produce per=lane times=1 code=6", i);
+        process_signal(&l->e.load, SIGCONT);
+        line_strike(l);
+        WAIT_UNTIL((refused = proxy_hits(&p, i == 0 ? "first0" : "first1")) >= E2E_PARTITIONS, 20);
+        line_hit(l, "idle until the broker forgot the producer, and the first batches refused then",
+                 "the broker knew %d producers of partitions, then none; %lld first batches refused", known, (long long)refused);
+        proxy_command(&p, "forget first%d", i);
+    }
+    line_publishing(l);
+    CHECK_EQ(kafka_line_told(relay, "event=\"session ends"), 0);
+    line_end(l, &(struct line_expected){0});
 }

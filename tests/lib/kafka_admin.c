@@ -140,6 +140,41 @@ void kafka_topic_delete(const char *bootstrap, const char *topic)
     change_end(&c);
 }
 
+struct config_look {
+    const rd_kafka_ConfigResource_t *resource; /* as the broker has it */
+    bool differs;
+};
+
+static void compare_config(void *data, const char *name, const char *value)
+{
+    struct config_look *look = data;
+    size_t n = 0;
+    const rd_kafka_ConfigEntry_t **entries = rd_kafka_ConfigResource_configs(look->resource, &n);
+    bool found = false;
+    for (size_t i = 0; i < n; i++)
+        found |= strcmp(rd_kafka_ConfigEntry_name(entries[i]), name) == 0 && strcmp(rd_kafka_ConfigEntry_value(entries[i]), value) == 0;
+    look->differs |= !found;
+}
+
+/* A broker learns a little later what the controller has answered. */
+static bool topic_is_configured(struct change *c, const char *topic, const char *config)
+{
+    size_t n = 0;
+    struct config_look look = {.differs = true};
+    rd_kafka_ConfigResource_t *question = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic);
+    rd_kafka_DescribeConfigs(c->client, &question, 1, NULL, c->queue);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(c->queue, CHANGE_MS);
+    const rd_kafka_ConfigResource_t **answers =
+        event != NULL ? rd_kafka_DescribeConfigs_result_resources(rd_kafka_event_DescribeConfigs_result(event), &n) : NULL;
+    if (n == 1) {
+        look = (struct config_look){.resource = answers[0]};
+        config_each(config, compare_config, &look);
+    }
+    rd_kafka_event_destroy(event);
+    rd_kafka_ConfigResource_destroy(question);
+    return !look.differs;
+}
+
 void kafka_topic_configure(const char *bootstrap, const char *topic, const char *config)
 {
     struct change c = change_begin(bootstrap, "configure topic", topic);
@@ -148,6 +183,7 @@ void kafka_topic_configure(const char *bootstrap, const char *topic, const char 
     rd_kafka_AlterConfigs(c.client, &wanted, 1, NULL, c.queue);
     answer_check(&c);
     rd_kafka_ConfigResource_destroy(wanted);
+    WAIT_UNTIL(topic_is_configured(&c, topic, config), 20);
     change_end(&c);
 }
 

@@ -162,6 +162,8 @@ int kafka_brokers(const char *bootstrap); /* that it knows; -1: nobody answers w
 int kafka_topic_led_by(const char *bootstrap, const char *topic, int node);
 /* Replicas in sync with the leader of a partition; -1: nobody answers, or there is no such partition. */
 int kafka_topic_in_sync(const char *bootstrap, const char *topic, int partition);
+/* Producers that the broker remembers of a partition, of which it is the leader. */
+int kafka_topic_producers(const char *bootstrap, const char *topic, int partition);
 /* Records ever appended to partitions first, first + 1, ... of the topic. */
 int64_t kafka_topic_records(const char *bootstrap, const char *topic, int first);
 
