@@ -79,3 +79,18 @@ char kafka_line_state(pid_t pid)
     const char *name_end = strrchr(text, ')');
     return name_end != NULL && name_end[1] != '\0' ? name_end[2] : '\0';
 }
+
+const char *kafka_line_large_text(size_t bytes)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    char *text = test_allocate(bytes + 1);
+    uint64_t random = 88172645463325252u;
+
+    for (size_t i = 0; i < bytes; i++) {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        text[i] = letters[random % (sizeof letters - 1)];
+    }
+    return text;
+}

@@ -26,5 +26,7 @@ int64_t kafka_line_unmarked(const struct line *l, const char *topic);
 void kafka_line_check_no_attempts(const struct line *l);
 /* "S" sleeping, "T" stopped, ...: the state of a process; 0: there is none. */
 char kafka_line_state(pid_t pid);
+/* So many letters that no compression makes small; lent to the end of the test. */
+const char *kafka_line_large_text(size_t bytes);
 
 #endif

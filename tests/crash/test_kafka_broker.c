@@ -160,7 +160,7 @@ TEST_WITHIN(crash_kafka_forgets_producers, 120)
         CHECK(known > 0);
         process_signal(&l->e.load, SIGSTOP);
         WAIT_UNTIL(producers(&k, "forgotten") == 0, 30);
-        proxy_command(&p, "rule first%d broker error on=Produce per=lane times=1 code=6", i);
+        proxy_command(&p, "rule first%d broker error on=Produce per=lane times=1 code=6 delay=100", i);
         process_signal(&l->e.load, SIGCONT);
         line_strike(l);
         WAIT_UNTIL((refused = proxy_hits(&p, i == 0 ? "first0" : "first1")) >= E2E_PARTITIONS, 20);

@@ -127,22 +127,6 @@ TEST_WITHIN(crash_kafka_partitions_added, 60)
 
 /* --- sizes -------------------------------------------------------------------------------------------------------- */
 
-/* Letters that no compression makes small. */
-static const char *large_text(size_t bytes)
-{
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    char *text = test_allocate(bytes + 1);
-    uint64_t random = 88172645463325252u;
-
-    for (size_t i = 0; i < bytes; i++) {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        text[i] = letters[random % (sizeof letters - 1)];
-    }
-    return text;
-}
-
 static int64_t unmarked_but(const struct line *l, const char *key, int64_t upto)
 {
     return postgres_number(l->e.db.conninfo, "SELECT count(*) FROM outbox.event WHERE sent_at IS NULL AND key <> '%s' AND id <= %lld", key,
@@ -178,7 +162,7 @@ TEST_WITHIN(crash_kafka_limit_lowered, 90)
     WAIT_UNTIL((line_burst(l, 6000), kafka_line_told(relay, "Message size too large") > 0), 20);
     line_look(l);
     line_hit(l, "max.message.bytes lowered to 20000", "the broker refused a batch: Message size too large");
-    e2e_commit(&l->e, "limit-lowered", "large", 1, large_text(40000), "NULL");
+    e2e_commit(&l->e, "limit-lowered", "large", 1, kafka_line_large_text(40000), "NULL");
     e2e_commit(&l->e, "limit-lowered", "large", 2, "{}", "NULL");
     check_only_its_key_waits(l, "large", 2);
     kafka_topic_configure(l->e.kafka, "limit-lowered", APPEND_TIME);
@@ -199,7 +183,7 @@ TEST_WITHIN(crash_kafka_row_too_large, 90)
     line_publishing(l);
     kafka_line_pass(l, 800);
     line_burst(l, 10000);
-    e2e_commit(&l->e, "too-large", "large", 1, large_text(150000), "NULL");
+    e2e_commit(&l->e, "too-large", "large", 1, kafka_line_large_text(150000), "NULL");
     e2e_commit(&l->e, "too-large", "large", 2, "{}", "NULL");
     line_burst(l, 10000);
     line_look(l);
