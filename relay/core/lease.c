@@ -6,6 +6,11 @@
 
 #include "relay/core/digest.h"
 
+/* How often one that waits looks, without a lock: it should not lie idle for long when the holder let go. */
+enum {
+    LOOK_MS = 200
+};
+
 void lease_init(struct lease *l, uint32_t ttl_ms, uint32_t margin_ms)
 {
     assert(margin_ms < ttl_ms);
@@ -61,7 +66,7 @@ void lease_refused(struct lease *l, uint64_t now_ms)
 {
     assert(l->asking && !l->held);
     l->asking = false;
-    l->next_ms = now_ms + l->ttl_ms / 10;
+    l->next_ms = now_ms + (l->ttl_ms / 10 < LOOK_MS ? l->ttl_ms / 10 : LOOK_MS);
 }
 
 void lease_failed(struct lease *l, uint64_t retry_ms)

@@ -8,6 +8,7 @@
 
 #include "tests/crash/evidence.h"
 #include "tests/lib/attribution.h"
+#include "tests/lib/attribution_log.h"
 #include "tests/lib/test.h"
 
 #define ARGUMENTS_MAX 40
@@ -76,6 +77,15 @@ struct process *line_relay_with(struct line *l, const char *const *more, const c
 struct process *line_relay(struct line *l, const char *const *more)
 {
     return line_relay_with(l, more, NULL, NULL, NULL);
+}
+
+int64_t line_time_ms(const char *line)
+{
+    int64_t ms;
+
+    if (!attribution_time_read(line, &ms))
+        test_fail(__FILE__, __LINE__, "not a line of a log: %.100s", line);
+    return ms;
 }
 
 void line_publishing(struct line *l)

@@ -55,6 +55,9 @@ struct process *line_relay_with(struct line *l, const char *const *more, const c
                                 const char *binary);
 #define LINE_RELAY(l, ...) line_relay((l), (const char *const[]){__VA_ARGS__, NULL})
 
+/* Of one line of a relay's log; ms since 1970. */
+int64_t line_time_ms(const char *line);
+
 /* Wait until rows committed after this call are marked: a relay publishes, and not only old rows. */
 void line_publishing(struct line *l);
 

@@ -29,8 +29,7 @@ static const struct known_line {
     {"partition waits", NULL, ATTRIBUTION_KAFKA},
 };
 
-/* ts=2026-11-29T17:50:08.123Z; returns false if the line does not begin so. */
-static bool time_read(const char *line, int64_t *ret_ms)
+bool attribution_time_read(const char *line, int64_t *ret_ms)
 {
     struct tm t = {0};
     int ms, end = 0;
@@ -74,7 +73,7 @@ static void line_read(struct attribution_facts *facts, const char *line, unsigne
     const struct known_line *known = line_know(line);
     int64_t ms, handed, unmarked;
 
-    if (!time_read(line, &ms))
+    if (!attribution_time_read(line, &ms))
         return;
     if (facts->trouble_ms == 0 && (strstr(line, " level=warning ") != NULL || strstr(line, " level=error ") != NULL))
         facts->trouble_ms = ms;

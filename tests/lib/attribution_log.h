@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lines of a relay's log that tell of duplicates, for attribution.c only. */
+/* The lines of a relay's log that tell of duplicates, for attribution.c; and their times. */
 #ifndef TESTS_LIB_ATTRIBUTION_LOG_H
 #define TESTS_LIB_ATTRIBUTION_LOG_H
 
@@ -35,6 +35,8 @@ struct attribution_facts {
 
 /* Add the facts of one log. A last line without its end is no line. Returns false with a sentence if it cannot be read. */
 bool attribution_log_read(struct attribution_facts *facts, const char *path, unsigned process, char *error, size_t error_size);
+/* When a line was written, ms since 1970. Returns false if it does not begin with that. */
+bool attribution_time_read(const char *line, int64_t *ret_ms);
 void attribution_facts_reset(struct attribution_facts *facts);
 
 #endif
