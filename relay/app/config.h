@@ -28,7 +28,8 @@ enum config_mark {
 };
 enum config_durability {
     CONFIG_DURABILITY_LOCAL,
-    CONFIG_DURABILITY_OFF
+    CONFIG_DURABILITY_OFF,
+    CONFIG_DURABILITY_REPLICATED
 };
 enum config_log_level {
     CONFIG_LOG_ERROR,

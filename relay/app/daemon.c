@@ -150,6 +150,19 @@ static uint64_t batch_bytes_of(const struct config *c)
     return bytes;
 }
 
+static enum relay_durability durability_of(const struct config *c)
+{
+    switch (c->durability) {
+    case CONFIG_DURABILITY_OFF:
+        return RELAY_DURABILITY_OFF;
+    case CONFIG_DURABILITY_LOCAL:
+        break;
+    case CONFIG_DURABILITY_REPLICATED:
+        return RELAY_DURABILITY_REPLICATED;
+    }
+    return RELAY_DURABILITY_LOCAL;
+}
+
 static struct relay_limits limits_of(const struct config *c)
 {
     struct relay_limits l = relay_limits_default();
@@ -171,8 +184,7 @@ static struct relay_limits limits_of(const struct config *c)
     l.backoff_max_ms = c->backoff_max_ms;
     l.shutdown_ms = c->shutdown_ms;
     l.batch_bytes = batch_bytes_of(c);
-    l.patrol_ids = 0; /* until the outbox can look */
-    l.durability = c->durability != CONFIG_DURABILITY_OFF ? RELAY_DURABILITY_LOCAL : RELAY_DURABILITY_OFF;
+    l.durability = durability_of(c);
     l.seed = clock_read_ms(CLOCK_REALTIME) ^ (uint64_t)getpid() << 32;
     return l;
 }
@@ -199,6 +211,7 @@ static struct outbox_settings outbox_settings_of(const struct daemon *d, const s
     return (struct outbox_settings){
         .database = c->database,
         .pooled = c->pooled == CONFIG_POOLED_ON,
+        .replicated = c->durability == CONFIG_DURABILITY_REPLICATED,
         .table = c->table,
         .name = c->name,
         .instance = c->instance,

@@ -15,7 +15,7 @@ enum {
 /* --- publish ------------------------------------------------------------------------------------------------------ */
 
 /* Every row has one, so it is printed a byte at a time from a table. */
-static void uuid_print(const struct row_event_id *id, char text[37])
+void daemon_event_id_print(const struct row_event_id *id, char text[37])
 {
     static const unsigned char places[16] = {0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34};
 #define ROW(h) h "0" h "1" h "2" h "3" h "4" h "5" h "6" h "7" h "8" h "9" h "a" h "b" h "c" h "d" h "e" h "f"
@@ -71,7 +71,7 @@ static void publish(struct daemon *d, const struct relay_action *action)
     if (action->next_slot != ROW_NO_SLOT)
         outbox_expect(d->outbox, action->next_slot);
     outbox_row(d->outbox, action->slot, &row);
-    uuid_print(&action->event_id, id_text);
+    daemon_event_id_print(&action->event_id, id_text);
     id.value = id_text;
     if (row.too_large) {
         snprintf(error, sizeof error, "it is larger than kafka.message.max.bytes (%u): raise that, or delete the row",

@@ -76,6 +76,7 @@ void daemon_stop(struct daemon *d, const char *why);
 /* Perform what the relay wants, as much as one turn of the loop should do. Returns when it is to be asked again: 0: there is more;
  * UINT64_MAX: never. */
 uint64_t daemon_act(struct daemon *d);
+void daemon_event_id_print(const struct row_event_id *id, char text[37]);
 
 /* --- daemon_events.c ---------------------------------------------------------------------------------------------- */
 

@@ -126,6 +126,37 @@ static void tell_session(struct daemon *d, const struct relay_action *n)
         LOG_TEXT("code", ours ? "" : d->codes[n->session]), LOG_NUMBER("rows_in_flight", n->rows));
 }
 
+/* The key itself is not told: it may be a secret. */
+static void tell_key(struct daemon *d, const struct relay_action *n)
+{
+    const char *topic = outbox_topic(d->outbox, n->topic);
+
+    if (n->note == RELAY_NOTE_KEY_BEHIND)
+        LOG(d->log, LOG_LEVEL_WARNING, "key waits, other keys go on", LOG_TEXT("topic", topic), LOG_NUMBER("partition", n->partition),
+            LOG_NUMBER("id", n->id), LOG_NUMBER("attempts", n->rows), LOG_TEXT("reason", fault_word(n->fault)));
+    else if (n->note == RELAY_NOTE_KEYS_FULL)
+        LOG(d->log, LOG_LEVEL_WARNING, "too many keys wait: the partition of this one waits instead", LOG_TEXT("topic", topic),
+            LOG_NUMBER("partition", n->partition));
+    else
+        LOG(d->log, LOG_LEVEL_INFO, "key has caught up", LOG_TEXT("topic", topic));
+}
+
+/* One line for each event that is not where it should be. */
+static void tell_event(struct daemon *d, const struct relay_action *n)
+{
+    bool phantom = n->note == RELAY_NOTE_PHANTOM;
+    char event_id[37];
+
+    daemon_event_id_print(&n->event_id, event_id);
+    if (phantom)
+        stats_count_phantom(d->stats);
+    else
+        stats_count_patrol_found(d->stats);
+    LOG(d->log, LOG_LEVEL_ERROR,
+        phantom ? "event was published, and the database does not have it" : "event was passed by, and is published now",
+        LOG_NUMBER("id", n->id), LOG_TEXT("event_id", event_id), LOG_TEXT("topic", outbox_topic(d->outbox, n->topic)));
+}
+
 /* Rows that another relay, or a later read, may bring again although Kafka has them: what a duplicate is put down to. */
 static void tell_over(struct daemon *d, const char *event)
 {
@@ -170,8 +201,11 @@ void daemon_tell_note(struct daemon *d, const struct relay_action *n)
     case RELAY_NOTE_KEY_BEHIND:
     case RELAY_NOTE_KEY_LIVE:
     case RELAY_NOTE_KEYS_FULL:
+        tell_key(d, n);
+        break;
     case RELAY_NOTE_PHANTOM:
     case RELAY_NOTE_PATROL_FOUND:
+        tell_event(d, n);
         break;
     case RELAY_NOTE_GAPS_FULL:
         LOG_EVENT(d->log, LOG_LEVEL_WARNING, "too many open gaps: reading on waits until some close");

@@ -155,6 +155,16 @@ void stats_count_superseded(struct stats *s, uint64_t rows)
     s->superseded += rows;
 }
 
+void stats_count_phantom(struct stats *s)
+{
+    s->phantoms++;
+}
+
+void stats_count_patrol_found(struct stats *s)
+{
+    s->patrol_found++;
+}
+
 void stats_count_reconnect(struct stats *s)
 {
     s->reconnects++;

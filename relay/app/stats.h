@@ -34,8 +34,11 @@ void stats_count_republished(struct stats *s, uint64_t rows);
 void stats_count_fetched(struct stats *s, uint64_t rows);
 /* A mark of `rows` pairs was committed. */
 void stats_count_marked(struct stats *s, uint64_t rows);
-/* `rows` pairs of a first mark matched no row (RELAY_NOTE_MARKS_MISSED). */
+/* `rows` were marked when the lease was over: true marks, but another relay may have published these rows, too. */
 void stats_count_superseded(struct stats *s, uint64_t rows);
+/* RELAY_NOTE_PHANTOM and RELAY_NOTE_PATROL_FOUND. */
+void stats_count_phantom(struct stats *s);
+void stats_count_patrol_found(struct stats *s);
 /* The database was reached again after a loss. */
 void stats_count_reconnect(struct stats *s);
 /* The relay started over (RELAY_NOTE_START_OVER). */
@@ -44,7 +47,7 @@ void stats_count_start_over(struct stats *s);
 /* The gauges of one moment. */
 struct stats_moment {
     struct relay_view view;
-    uint64_t now_ms; /* of the relay's clock, for the age of the oldest gap */
+    uint64_t now_ms; /* of the relay's clock, for the ages of the oldest gap and key */
     bool database_up, kafka_up;
     size_t row_bytes; /* outbox_bytes() */
     uint64_t log_lines_dropped;

@@ -79,8 +79,9 @@ static void counters_render(FILE *to, const struct stats *s, const struct stats_
     histogram(to, PREFIX "mark_batch_rows", "Rows in a mark.", &s->mark_batch_rows, 1);
     counter(to, PREFIX "fetched_total", "Rows that were read to be published.", s->fetched);
     counter(to, PREFIX "marked_total", "Rows that were marked.", s->marked);
-    counter(to, PREFIX "marks_superseded_total", "Pairs of a first mark that matched no row: somebody else marked or deleted it.",
-            s->superseded);
+    counter(to, PREFIX "marks_superseded_total", "Rows that were marked when the lease was over.", s->superseded);
+    counter(to, PREFIX "phantoms_total", "Events that were published and that the database does not have.", s->phantoms);
+    counter(to, PREFIX "patrol_found_total", "Rows that were found unpublished where everything was.", s->patrol_found);
     counter(to, PREFIX "republished_total", "Rows handed again although Kafka may have them: possible duplicates.", s->republished);
     counter(to, PREFIX "reconnects_total", "Times the database was reached again after a loss.", s->reconnects);
     counter(to, PREFIX "start_overs_total", "Times the saved state was read again because ids may have been given to other events.",
@@ -88,16 +89,23 @@ static void counters_render(FILE *to, const struct stats *s, const struct stats_
     counter(to, PREFIX "log_lines_dropped_total", "Log lines that nobody took.", m->log_lines_dropped);
 }
 
+static double age_seconds(uint64_t now_ms, uint64_t since_ms)
+{
+    return since_ms > 0 && now_ms > since_ms ? (double)(now_ms - since_ms) / 1000 : 0;
+}
+
 static void gauges_render(FILE *to, const struct stats_moment *m)
 {
     const struct relay_view *v = &m->view;
-    uint64_t gap_age_ms = v->oldest_gap_ms > 0 && m->now_ms > v->oldest_gap_ms ? m->now_ms - v->oldest_gap_ms : 0;
 
     gauge(to, PREFIX "behind_lanes", "Topic-partitions whose rows the tail passed by.", v->behind_lanes);
     gauge(to, PREFIX "behind_topics", "Topics whose rows the tail passed by.", v->behind_topics);
+    gauge(to, PREFIX "held_keys", "Keys whose rows wait each for itself.", v->behind_keys);
+    head(to, PREFIX "oldest_held_age_seconds", "gauge", "How long the key waits that waits longest.");
+    fprintf(to, PREFIX "oldest_held_age_seconds %.10g\n", age_seconds(m->now_ms, v->oldest_key_ms));
     gauge(to, PREFIX "open_gaps", "Ranges of ids that were drawn and not yet seen.", v->open_gaps);
     head(to, PREFIX "oldest_gap_age_seconds", "gauge", "How long the oldest of them is open; a writer holds its transaction so long.");
-    fprintf(to, PREFIX "oldest_gap_age_seconds %.10g\n", (double)gap_age_ms / 1000);
+    fprintf(to, PREFIX "oldest_gap_age_seconds %.10g\n", age_seconds(m->now_ms, v->oldest_gap_ms));
     gauge(to, PREFIX "window_rows", "Rows between fetch and mark.", v->window_rows);
     gauge(to, PREFIX "handed_rows", "Those of them that were handed to the producer and have no report.", v->handed_rows);
     gauge(to, PREFIX "window_bytes", "Bytes of rows that are not published yet.", (int64_t)v->window_bytes);

@@ -34,7 +34,7 @@ struct stats {
     uint32_t *topic_places; /* of a topic's number in published.list */
     struct stats_labels published, errors, sessions[RELAY_SESSIONS];
     struct stats_histogram insert_to_ack_ms, mark_batch_rows;
-    uint64_t republished, fetched, marked, superseded, reconnects, start_overs;
+    uint64_t republished, fetched, marked, superseded, reconnects, start_overs, phantoms, patrol_found;
     uint64_t started_ms;
 };
 

@@ -16,6 +16,7 @@ static struct outbox_settings outbox_settings_of(const struct config *c, uint32_
     return (struct outbox_settings){
         .database = c->database,
         .pooled = c->pooled == CONFIG_POOLED_ON,
+        .replicated = c->durability == CONFIG_DURABILITY_REPLICATED,
         .table = c->table,
         .name = c->name,
         .instance = c->instance,

@@ -175,7 +175,7 @@ static void first_send(struct database *db)
         database_lose_by_libpq(db);
         return;
     }
-    database_deadline(db, db->deadline_ms);
+    database_deadline(db, r->patient ? 0 : db->deadline_ms);
     database_flush(db);
 }
 

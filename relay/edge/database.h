@@ -82,6 +82,7 @@ struct database_request {
     const struct database_statement *statement;
     struct database_value values[DATABASE_VALUES_MAX];
     unsigned values_n;
+    bool patient; /* without the connection's deadline: it may wait for others, and the server says so if it ends */
     /* `result` is taken (database_result_free); NULL: the statement failed and was rolled back, the connection lives, `error` says why,
      * lent for the call. */
     void (*done)(void *data, struct database_result *result, const struct database_error *error);

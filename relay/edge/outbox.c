@@ -103,6 +103,7 @@ static bool parts_new(struct outbox *o, const struct outbox_settings *settings)
                                                      .table = o->table,
                                                      .mark = settings->mark,
                                                      .pooled = settings->pooled,
+                                                     .replicated = settings->replicated,
                                                      .process_key = process_key(o),
                                                      .statement_ms = settings->statement_ms,
                                                      .lease_statement_ms = lease_statement_ms(settings)});
@@ -118,6 +119,7 @@ struct outbox *outbox_new(struct uv_loop_s *loop, const struct outbox_settings *
     o->loop = loop;
     o->callbacks = *callbacks;
     o->data = data;
+    o->links_n = settings->replicated ? LINKS : LINK_BARRIER;
     draw(&o->process);
     if (parts_new(o, settings) && links_new(o))
         return o;

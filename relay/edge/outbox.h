@@ -38,6 +38,7 @@ struct outbox_settings {
     const char *name;     /* of the relay, written into the lease for people */
     const char *instance; /* of this process, likewise */
     enum outbox_mark_mode mark;
+    bool replicated;        /* a flush means that the synchronous standbys have the log, too */
     uint32_t window_rows;   /* slots are below it */
     uint32_t topics_max;    /* topic numbers are below it */
     uint32_t row_bytes_max; /* a larger row comes without its payload */
@@ -117,6 +118,8 @@ void outbox_writers(struct outbox *o);
 void outbox_mark(struct outbox *o, const int64_t *ids, const struct row_event_id *event_ids, uint32_t n, bool repeated);
 /* Floor and changed records in one statement, fenced by our token in the lease row (locked) and in incarnation. Borrows `changes`. */
 void outbox_save(struct outbox *o, int64_t floor, const struct relay_behind *changes, uint32_t changes_n);
+/* Up to where the log is flushed; `force`: flush it first. Where settings say replicated it is always forced, waits for the standbys as long
+ * as it takes, on a connection of its own, and tells how far they have it. */
 void outbox_flush(struct outbox *o, bool force);
 /* The pinned count of `topic`; `actual_n` becomes it if there is none. 0: only look; on_pinned tells 0 if there is none. Several may be
  * outstanding, and the topic must not be forgotten meanwhile. Failure is told as RELAY_TOPIC. */

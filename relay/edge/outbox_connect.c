@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The three connections: opened together, and lost together, since what one of them saw must not be mixed with what another sees on
+/* The connections: opened together, and lost together, since what one of them saw must not be mixed with what another sees on
  * a server that was replaced meanwhile. The session of each is set up first; then the reading one asks whether this database, this
  * schema and this table are ones that the relay can work with. */
 #include <assert.h>
@@ -9,12 +9,12 @@
 
 #include "relay/edge/outbox_state.h"
 
-static const char *const link_names[LINKS] = {"read", "mark", "lease"};
-static const enum sql_name link_setups[LINKS] = {SQL_SETUP, SQL_SETUP_MARK, SQL_SETUP_LEASE};
+static const char *const link_names[LINKS] = {"read", "mark", "lease", "barrier"};
+static const enum sql_name link_setups[LINKS] = {SQL_SETUP, SQL_SETUP_MARK, SQL_SETUP_LEASE, SQL_SETUP};
 
 static void links_close(struct outbox *o)
 {
-    for (unsigned i = 0; i < LINKS; i++) {
+    for (unsigned i = 0; i < o->links_n; i++) {
         database_close(o->links[i].database);
         o->links[i].ready = false;
     }
@@ -55,7 +55,7 @@ static void probe_send(struct outbox *o, enum sql_name which, void (*done)(void 
 
 static void connected_when_all_are(struct outbox *o)
 {
-    for (unsigned i = 0; i < LINKS; i++)
+    for (unsigned i = 0; i < o->links_n; i++)
         if (!o->links[i].ready)
             return;
     if (!o->sequence)
@@ -214,7 +214,7 @@ void outbox_connect(struct outbox *o)
     o->sequence = NULL;
     o->server_started = 0;
     o->connecting = true;
-    for (unsigned i = 0; i < LINKS; i++)
+    for (unsigned i = 0; i < o->links_n; i++)
         database_connect(o->links[i].database);
 }
 
@@ -222,7 +222,7 @@ bool links_new(struct outbox *o)
 {
     const struct database_callbacks callbacks = {.on_connected = on_link_connected, .on_lost = on_link_lost};
 
-    for (unsigned i = 0; i < LINKS; i++) {
+    for (unsigned i = 0; i < o->links_n; i++) {
         struct outbox_connection *c = &o->links[i];
         uint32_t statement_ms = i == LINK_LEASE ? lease_statement_ms(&o->settings) : o->settings.statement_ms;
         char application[64];
@@ -244,9 +244,9 @@ bool links_new(struct outbox *o)
 void links_free(struct outbox *o, void (*on_freed)(void *data))
 {
     o->connecting = o->connected = false;
-    for (unsigned i = 0; i < LINKS; i++)
+    for (unsigned i = 0; i < o->links_n; i++)
         o->freeing += o->links[i].database != NULL;
-    for (unsigned i = 0; i < LINKS; i++)
+    for (unsigned i = 0; i < o->links_n; i++)
         if (o->links[i].database)
             database_free(o->links[i].database, on_freed, o);
 }

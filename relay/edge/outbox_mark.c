@@ -8,6 +8,13 @@
 
 /* --- mark --------------------------------------------------------------------------------------------------------- */
 
+static int compare_ids(const void *a, const void *b)
+{
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+
+    return (left > right) - (left < right);
+}
+
 static void on_missed(void *data, struct database_result *result, const struct database_error *error)
 {
     struct outbox *o = data;
@@ -20,15 +27,9 @@ static void on_missed(void *data, struct database_result *result, const struct d
     n = database_result_rows(result);
     for (uint32_t i = 0; i < n; i++)
         o->missed[i] = database_result_integer(result, i, 0);
+    qsort(o->missed, n, sizeof(*o->missed), compare_ids);
     database_result_free(result);
     o->callbacks.on_marked(o->data, o->missed, n);
-}
-
-static int compare_ids(const void *a, const void *b)
-{
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-
-    return (left > right) - (left < right);
 }
 
 /* Those of the mark that a DELETE did not return. */
@@ -169,24 +170,43 @@ void outbox_save(struct outbox *o, int64_t floor, const struct relay_behind *cha
 
 static void flush_send(struct outbox *o, enum sql_name which);
 
+/* The first of two statements is committed: what lies before its record is flushed, or on the standbys. Takes `result`. */
+static void flush_again(struct outbox *o, struct database_result *result)
+{
+    bool cancelled = o->settings.replicated && database_warning(o->links[LINK_BARRIER].database)[0];
+
+    o->flush_forced = false;
+    o->replicated_lsn = (uint64_t)database_result_integer(result, 0, 0);
+    database_result_free(result);
+    if (cancelled)
+        o->callbacks.on_failed(o->data, RELAY_FLUSH, "the wait for the synchronous standbys was cancelled");
+    else
+        flush_send(o, SQL_FLUSH);
+}
+
 static void on_flush(void *data, struct database_result *result, const struct database_error *error)
 {
     struct outbox *o = data;
     struct relay_token token;
     uint64_t flush_lsn;
+    char sentence[300];
 
     if (error) {
         operation_failed(o, RELAY_FLUSH, error);
         return;
     }
     if (o->flush_forced) {
+        flush_again(o, result);
+        return;
+    }
+    if (o->settings.replicated && database_result_integer(result, 0, 2) == 0) { /* then the commit waited for nobody */
         database_result_free(result);
-        o->flush_forced = false;
-        flush_send(o, SQL_FLUSH);
+        (void)probe_not_replicated(sentence, sizeof(sentence));
+        links_lose(o, sentence);
         return;
     }
     token = decode_token(result, 0, 0);
-    flush_lsn = (uint64_t)database_result_integer(result, 0, 1);
+    flush_lsn = o->settings.replicated ? o->replicated_lsn : (uint64_t)database_result_integer(result, 0, 1);
     database_result_free(result);
     o->callbacks.on_flushed(o->data, token, flush_lsn);
 }
@@ -194,17 +214,19 @@ static void on_flush(void *data, struct database_result *result, const struct da
 static void flush_send(struct outbox *o, enum sql_name which)
 {
     o->flush.request.values_n = 0;
+    o->flush.request.patient = o->settings.replicated && which == SQL_FLUSH_FORCE;
     o->flush.request.done = on_flush;
     o->flush.request.data = o;
-    operation_send(o, LINK_MARK, &o->flush.request, which);
+    operation_send(o, o->settings.replicated ? LINK_BARRIER : LINK_MARK, &o->flush.request, which);
 }
 
-/* Forced, the log is flushed by a commit of its own; where that got to is read by the statement after it. */
+/* Forced, the log is flushed by a commit of its own; where that got to is read by the statement after it. Replicated, it is on the standbys
+ * when that commit is answered, up to its own record; the statement after it says that the server is still the one that the rows came from. */
 void outbox_flush(struct outbox *o, bool force)
 {
     assert(o->connected && !o->flush.request.busy);
-    o->flush_forced = force;
-    flush_send(o, force ? SQL_FLUSH_FORCE : SQL_FLUSH);
+    o->flush_forced = force || o->settings.replicated;
+    flush_send(o, o->flush_forced ? SQL_FLUSH_FORCE : SQL_FLUSH);
 }
 
 /* --- pin ---------------------------------------------------------------------------------------------------------- */

@@ -44,8 +44,16 @@ enum {
     SERVER_USER,
     SERVER_IN_RECOVERY,
     SERVER_HAS_SCHEMA,
-    SERVER_HAS_TABLE
+    SERVER_HAS_TABLE,
+    SERVER_STANDBYS_NAMED
 };
+
+enum probe_result probe_not_replicated(char *sentence, size_t sentence_size)
+{
+    return say(PROBE_REFUSED, sentence, sentence_size,
+               "durability is replicated, and the server names no synchronous standby: set its synchronous_standby_names, or durability = "
+               "local");
+}
 
 enum probe_result probe_server(const struct database_result *result, const struct outbox_settings *settings, char *sentence,
                                size_t sentence_size)
@@ -62,6 +70,8 @@ enum probe_result probe_server(const struct database_result *result, const struc
     if (!truth(result, SERVER_HAS_TABLE))
         return say(PROBE_REFUSED, sentence, sentence_size, "database \"%s\" has no table \"%s\": correct the setting `table`", database,
                    settings->table);
+    if (settings->replicated && !truth(result, SERVER_STANDBYS_NAMED))
+        return probe_not_replicated(sentence, sentence_size);
     return PROBE_FINE;
 }
 

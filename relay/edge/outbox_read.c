@@ -128,7 +128,7 @@ static struct database_value ourselves(struct outbox *o)
     if (o->settings.pooled)
         return value_int8(o->writers.numbers[0], process_key(o));
     array_start(&o->backends, ARRAY_INT4, LINKS, 4);
-    for (unsigned i = 0; i < LINKS; i++)
+    for (unsigned i = 0; i < o->links_n; i++)
         array_add_int4(&o->backends, database_backend(o->links[i].database));
     return value_array(&o->backends);
 }

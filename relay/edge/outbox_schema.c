@@ -291,6 +291,22 @@ static void check_lease(struct check *c)
     database_result_free(result);
 }
 
+/* No reason to refuse: without it, whoever is idle in a transaction counts as one that acts. */
+static void check_statistics(struct check *c)
+{
+    struct database_result *result =
+        visit_ask(c->visit, "SELECT pg_has_role('pg_read_all_stats', 'USAGE')::int", c->sentence, sizeof(c->sentence));
+
+    if (result)
+        (void)snprintf(c->sentence, sizeof(c->sentence), "%s",
+                       text_integer(result, 0) != 0
+                           ? "the relay may see which transactions are idle"
+                           : "the relay may not see which transactions are idle, so a forgotten one holds up the floor and, after many "
+                             "rollbacks, the reading: GRANT pg_read_all_stats TO outbox_relay");
+    find(c, !result, c->sentence);
+    database_result_free(result);
+}
+
 static void check_all(struct check *c)
 {
     char error[600];
@@ -301,8 +317,10 @@ static void check_all(struct check *c)
         find(c, true, error);
         return;
     }
-    if (check_server(c) && check_version(c) && check_table(c))
+    if (check_server(c) && check_version(c) && check_table(c)) {
+        check_statistics(c);
         check_lease(c);
+    }
 }
 
 bool outbox_check(const struct outbox_settings *settings, const struct outbox_report *report)
@@ -314,6 +332,7 @@ bool outbox_check(const struct outbox_settings *settings, const struct outbox_re
                                                               .table = c.table,
                                                               .mark = settings->mark,
                                                               .pooled = settings->pooled,
+                                                              .replicated = settings->replicated,
                                                               .statement_ms = settings->statement_ms,
                                                               .lease_statement_ms = settings->statement_ms}))
         abort();

@@ -7,11 +7,12 @@
 
 #include "relay/edge/outbox_sql.h"
 
-#define STRING(x)  #x
-#define NUMBER(x)  STRING(x)
-#define ROW_EXTRA  NUMBER(OUTBOX_ROW_EXTRA)
-#define TOKEN      "(SELECT token FROM outbox.incarnation WHERE one)"
-#define COMMIT(to) "WITH c AS MATERIALIZED (SELECT set_config('synchronous_commit', '" to "', true)) "
+#define STRING(x)      #x
+#define NUMBER(x)      STRING(x)
+#define ROW_EXTRA      NUMBER(OUTBOX_ROW_EXTRA)
+#define TOKEN          "(SELECT token FROM outbox.incarnation WHERE one)"
+#define STANDBYS_NAMED "current_setting('synchronous_standby_names') <> ''"
+#define COMMIT(to)     "WITH c AS MATERIALIZED (SELECT set_config('synchronous_commit', '" to "', true)) "
 
 const struct outbox_columns outbox_columns_native = {
     .id = "id",
@@ -172,7 +173,7 @@ static bool build_probes(struct outbox_sql *sql)
     return set(sql, SQL_BACKEND, NULL, "SELECT pg_catalog.pg_backend_pid()") &&
            set(sql, SQL_PROBE_SERVER, "probe_server",
                "SELECT current_database()::text, current_user::text, pg_is_in_recovery(), to_regclass('outbox.meta') IS NOT NULL,"
-               " to_regclass($1::text) IS NOT NULL") &&
+               " to_regclass($1::text) IS NOT NULL, " STANDBYS_NAMED) &&
            set(sql, SQL_PROBE_VERSION, "probe_version", "SELECT major, minor FROM outbox.meta WHERE one") &&
            set(sql, SQL_PROBE_TABLE, "probe_table",
                "SELECT s.name, q.seqincrement, q.seqcache, q.seqcycle, a.attidentity::text,"
@@ -374,8 +375,11 @@ static bool build_mark(struct outbox_sql *sql, const struct sql_settings *s)
 }
 
 /* Only a transaction with a real record in the WAL flushes what was committed before it: a message does, without leaving a dead row. */
-static bool build_flush(struct outbox_sql *sql)
+static bool build_flush(struct outbox_sql *sql, bool replicated)
 {
+    if (replicated)
+        return set(sql, SQL_FLUSH, "flush", "SELECT " TOKEN ", pg_current_wal_flush_lsn(), " STANDBYS_NAMED) &&
+               set(sql, SQL_FLUSH_FORCE, "flush_force", COMMIT("on") "SELECT pg_logical_emit_message(true, 'outbox-relay', '') FROM c");
     return set(sql, SQL_FLUSH, "flush", "SELECT " TOKEN ", pg_current_wal_flush_lsn()") &&
            set(sql, SQL_FLUSH_FORCE, "flush_force", COMMIT("local") "SELECT pg_logical_emit_message(true, 'outbox-relay', '') FROM c");
 }
@@ -395,5 +399,5 @@ bool sql_build(struct outbox_sql *sql, const struct sql_settings *settings)
     memset(sql, 0, sizeof(*sql));
     return build_setups(sql, settings) && build_probes(sql) && build_lease(sql) && build_fetch(sql, settings, false) &&
            build_fetch(sql, settings, true) && build_catch_up(sql, settings) && build_patrol(sql, settings) &&
-           build_writers(sql, settings->pooled) && build_mark(sql, settings) && build_flush(sql) && build_state(sql);
+           build_writers(sql, settings->pooled) && build_mark(sql, settings) && build_flush(sql, settings->replicated) && build_state(sql);
 }

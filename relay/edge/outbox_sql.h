@@ -41,8 +41,8 @@ enum sql_name {
     SQL_MARK,          /* ids, event_ids; where marking is deleting, it answers with the ids */
     SQL_MISSED,        /* the same: which of them are not in the table? */
     SQL_SAVE,          /* token, floor, names, partitions, key_hashes, first_ids, attempts, helds */
-    SQL_FLUSH,         /* */
-    SQL_FLUSH_FORCE,   /* */
+    SQL_FLUSH,         /* -> token, position, (replicated) is there a synchronous standby in the settings? */
+    SQL_FLUSH_FORCE,   /* -> position */
     SQL_PINNED,        /* topic */
     SQL_PIN,           /* topic, partitions */
     SQL_N
@@ -74,7 +74,7 @@ struct sql_settings {
     const struct outbox_columns *columns;
     const char *table; /* of sql_table */
     enum outbox_mark_mode mark;
-    bool pooled;
+    bool pooled, replicated;
     int64_t process_key; /* pooled: random; the transactions of marks hold this advisory lock */
     uint32_t statement_ms, lease_statement_ms;
 };

@@ -15,12 +15,13 @@
 
 /* The schema that this program works with. */
 #define OUTBOX_MAJOR 1
-#define OUTBOX_MINOR 0
+#define OUTBOX_MINOR 1
 
 enum outbox_link {
     LINK_READ,
     LINK_MARK,
     LINK_LEASE,
+    LINK_BARRIER, /* only where a flush waits for standbys */
     LINKS
 };
 
@@ -56,6 +57,7 @@ struct outbox {
     char *sequence;                  /* of the id; learned at each connect */
     struct outbox_sql sql;
     struct outbox_connection links[LINKS];
+    unsigned links_n;
     bool connecting, connected, warned;
     struct database_request probe;
 
@@ -66,6 +68,7 @@ struct outbox {
     uint32_t summed_reads;         /* so many reads are still limited by the sum of their bytes */
     unsigned char settled_upto[8]; /* a fifth number of a fetch */
     bool flush_forced;
+    uint64_t replicated_lsn;        /* of the outstanding flush: the standbys have the log up to here */
     enum relay_action_type reading; /* fetch, catch-up or patrol: what `fetch` is for */
     bool telling_rows;              /* the core is asked for their slots: they are not held yet */
     int64_t last_id;                /* of the sequence, before the writers are asked for */
@@ -164,6 +167,7 @@ bool probe_sees_pooler(const struct database_result *result, int32_t backend);
     "a connection pooler answers in the server's place, and sessions behind it may be shared with strangers: set pooled = on, or point " \
     "the setting `database` to the server itself"
 
+enum probe_result probe_not_replicated(char *sentence, size_t sentence_size);
 /* Judge the answers of SQL_PROBE_SERVER, SQL_PROBE_VERSION and SQL_PROBE_TABLE; `sentence` says what is wrong and what to do. The last
  * one fills ret_sequence (malloc'ed) unless refused. */
 enum probe_result probe_server(const struct database_result *result, const struct outbox_settings *settings, char *sentence,

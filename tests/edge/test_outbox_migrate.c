@@ -48,7 +48,7 @@ TEST_WITHIN(migrate_is_idempotent, 60)
     struct postgres p = postgres_start(NULL);
 
     CHECK(migrate(p.conninfo, false, &found, why));
-    CHECK(strstr(found.text, "applied 001_") != NULL && strstr(found.text, "version 1.0") != NULL);
+    CHECK(strstr(found.text, "applied 001_") != NULL && strstr(found.text, "version 1.1") != NULL);
     const char *before = postgres_query(p.conninfo, "SELECT xmin, * FROM outbox.meta");
     CHECK(migrate(p.conninfo, false, &found, why));
     CHECK(strstr(found.text, "nothing to do") != NULL);
@@ -79,7 +79,7 @@ TEST_WITHIN(migrate_prints_what_it_would_do, 60)
     process_run((const char *[]){"psql", "-Xq1", "-v", "ON_ERROR_STOP=1", "-f", path, p.conninfo, NULL}, NULL, (struct process_options){0},
                 30);
     CHECK(migrate(p.conninfo, false, &found, why));
-    CHECK(strstr(found.text, "version 1.0: nothing to do") != NULL);
+    CHECK(strstr(found.text, "version 1.1: nothing to do") != NULL);
     CHECK(check(p.conninfo, &found));
 }
 

@@ -51,7 +51,7 @@ BOX_TEST_WITHIN(outbox_start_wants_the_schema, 60)
     postgres_query(p.conninfo, "UPDATE outbox.meta SET major = 1, minor = 7");
     accepted(&p);
     postgres_query(p.conninfo, "UPDATE outbox.meta SET minor = -1");
-    check_says(refused(&p, "outbox.event"), "needs 1.0: run `outbox-relay migrate`");
+    check_says(refused(&p, "outbox.event"), "needs 1.1: run `outbox-relay migrate`");
     postgres_query(p.conninfo, "DELETE FROM outbox.meta");
     check_says(refused(&p, "outbox.event"), "outbox.meta is empty");
 }

@@ -75,7 +75,6 @@ TEST(config_refused_values)
         {"window_bytes = MiB", "FILE:2: window_bytes must be from 65536 to 68719476736 bytes, as in 64MiB or 8MB, not \"MiB\""},
         {"mark = sent", "FILE:2: mark cannot be \"sent\"; choose one of: sent_at delete"},
         {"mark = progress", "FILE:2: mark: \"progress\" is not in this version; choose one of: sent_at delete"},
-        {"durability = replicated", "FILE:2: durability: \"replicated\" is not in this version; choose one of: local off"},
         {"log_level = trace", "FILE:2: log_level cannot be \"trace\"; choose one of: error warning info debug"},
         {"pooled = yes", "FILE:2: pooled cannot be \"yes\"; choose one of: off on"},
         {"pooled = on\ndatabase = options=-cjit=off",
@@ -186,9 +185,9 @@ TEST(config_refused_verbs_of_later_versions)
 TEST(config_refused_settings_of_later_versions)
 {
     static const char *const flags[] = {
-        "--layout=debezium",     "--topic=a",        "--format=cloudevents",   "--notify=on",         "--on-reject=dead-letter",
-        "--dead-letter-topic=d", "--attempts-max=3", "--retention-sent=1h",    "--retention-dead=1h", "--rate-max=1",
-        "--log-keys=on",         "--mark=progress",  "--durability=replicated"};
+        "--layout=debezium",     "--topic=a",        "--format=cloudevents", "--notify=on",         "--on-reject=dead-letter",
+        "--dead-letter-topic=d", "--attempts-max=3", "--retention-sent=1h",  "--retention-dead=1h", "--rate-max=1",
+        "--log-keys=on",         "--mark=progress"};
 
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         CHECK(strstr(settings_bad(NULL, (const char *[]){"migrate", flags[i], NULL}, NULL), "is not in this version") != NULL);

@@ -177,6 +177,8 @@ static const struct stats_moment moment = {.view = {.lease_held = true,
                                                     .open_gaps = 4,
                                                     .behind_lanes = 5,
                                                     .behind_topics = 6,
+                                                    .behind_keys = 11,
+                                                    .oldest_key_ms = 500,
                                                     .floor = 7,
                                                     .highest = INT64_MAX,
                                                     .oldest_gap_ms = 1000},
@@ -197,6 +199,8 @@ TEST(stats_gauges)
     check_line(text, "outbox_relay_open_gaps 4");
     check_line(text, "outbox_relay_behind_lanes 5");
     check_line(text, "outbox_relay_behind_topics 6");
+    check_line(text, "outbox_relay_held_keys 11");
+    check_line(text, "outbox_relay_oldest_held_age_seconds 3");
     check_line(text, "outbox_relay_floor_id 7");
     check_line(text, "outbox_relay_highest_id 9223372036854775807");
     check_line(text, "outbox_relay_oldest_gap_age_seconds 2.5");
