@@ -99,7 +99,7 @@ for_sim  := $(sim) $(mutant_sims)
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
 
-everything: all $(tools) $(programs) $(for_sim) $(benches) ## all, and the programs of tests and benchmarks, without running them
+everything: all faulty $(tools) $(programs) $(for_sim) $(benches) ## all, and the programs of tests and benchmarks, without running them
 
 help: ## this list
 	@echo 'make [TARGET] [SAN=address,undefined|thread] [FAULTS=1] [WERROR=1] [V=1] [CC=...] [CFLAGS=...] [PREFIX=...] [DESTDIR=...]'

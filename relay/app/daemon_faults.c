@@ -82,6 +82,12 @@ static void on_caught_up(void *data, const struct relay_read *read, row_slot *re
         outbox_real.on_caught_up(data, read, ret_slots);
 }
 
+static void on_patrolled(void *data, const struct relay_read *read)
+{
+    if (!event_lost("on-patrolled"))
+        outbox_real.on_patrolled(data, read);
+}
+
 static void on_writers(void *data, int64_t last_id, const struct relay_writer *writers, uint32_t writers_n, bool complete)
 {
     if (!event_lost("on-writers"))
@@ -94,10 +100,10 @@ static void on_flushed(void *data, struct relay_token token, uint64_t flush_lsn)
         outbox_real.on_flushed(data, token, flush_lsn);
 }
 
-static void on_marked(void *data, uint32_t missed_n)
+static void on_marked(void *data, const int64_t *missed, uint32_t missed_n)
 {
     if (!event_lost("on-marked"))
-        outbox_real.on_marked(data, missed_n);
+        outbox_real.on_marked(data, missed, missed_n);
 }
 
 static void on_saved(void *data, bool fenced)
@@ -125,6 +131,7 @@ const struct outbox_callbacks *daemon_fault_outbox(const struct outbox_callbacks
     faulty.on_released = on_released;
     faulty.on_fetched = on_fetched;
     faulty.on_caught_up = on_caught_up;
+    faulty.on_patrolled = on_patrolled;
     faulty.on_writers = on_writers;
     faulty.on_flushed = on_flushed;
     faulty.on_marked = on_marked;
@@ -170,6 +177,12 @@ static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t 
         producer_real.on_topic(data, topic, partitions_n, message_bytes_max, reason);
 }
 
+static void on_idle_limit(void *data, uint64_t expiration_ms)
+{
+    (void)faults_at("on-idle-limit");
+    producer_real.on_idle_limit(data, expiration_ms);
+}
+
 static void on_reachable(void *data, bool reachable, const char *reason)
 {
     (void)faults_at("on-reachable");
@@ -186,6 +199,7 @@ const struct producer_callbacks *daemon_fault_producer(const struct producer_cal
     faulty.on_broken = on_broken;
     faulty.on_closed = on_closed;
     faulty.on_topic = on_topic;
+    faulty.on_idle_limit = on_idle_limit;
     faulty.on_reachable = on_reachable;
     return &faulty;
 }

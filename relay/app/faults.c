@@ -54,6 +54,7 @@ static const struct point {
     EVENT("released", true),
     EVENT("fetched", true),
     EVENT("caught-up", true),
+    EVENT("patrolled", true),
     EVENT("writers", true),
     EVENT("flushed", true),
     EVENT("marked", true),
@@ -64,6 +65,7 @@ static const struct point {
     EVENT("broken", false),
     EVENT("closed", false),
     EVENT("topic", true),
+    EVENT("idle-limit", false),
     EVENT("reachable", false),
 };
 
