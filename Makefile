@@ -212,8 +212,13 @@ build/fuzz/obj/schema.o: $(B)/schema.c | $(early)
 build/fuzz/librelay.a: $(patsubst %.c,build/fuzz/obj/%.o,$(relay_src)) build/fuzz/obj/schema.o
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+# What can be fuzzed of the fault proxy: all but its sockets.
+proxy_parsers := $(filter-out %/connection.c %/flow.c %/listener.c %/command.c,$(wildcard tests/lib/proxy/*.c))
+build/fuzz/libproxy.a: $(patsubst %.c,build/fuzz/obj/%.o,$(proxy_parsers))
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 define fuzz_rule
-build/fuzz/$(subst _,-,$(basename $(notdir $(1)))): build/fuzz/obj/$(1:.c=.o) build/fuzz/librelay.a
+build/fuzz/$(subst _,-,$(basename $(notdir $(1)))): build/fuzz/obj/$(1:.c=.o) build/fuzz/librelay.a build/fuzz/libproxy.a
 	@echo '  LINK  $$@'
 	$$(Q)$$(fuzz_cc) -fsanitize=fuzzer $$^ $$(lib_libs) -pthread -o $$@
 endef

@@ -124,6 +124,7 @@ static void refuse(struct dialogue *d, const struct verdict *v, const struct req
     else if (d->protocol == PROTOCOL_KAFKA)
         (void)kafka_refuse(v->bytes, v->n, v->rule->code, &made);
     if (made.n == 0) {
+        bytes_reset(&made);
         forward(d, &(struct verdict){.bytes = v->bytes, .n = v->n}, q);
         return;
     }
