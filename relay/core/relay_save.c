@@ -73,7 +73,8 @@ void relay_on_marked(struct relay *r, uint64_t now_ms, const int64_t *missed, ui
         relay_note(r, (struct relay_told){.note = RELAY_NOTE_PHANTOM,
                                           .topic = topics_lane_topic(relay_topics(r), window_lane(relay_window(r), marks_slot(m, at))),
                                           .id = missed[i],
-                                          .event_id = marks_event_ids(m)[at++]});
+                                          .event_id = marks_event_ids(m)[at]});
+        at++;
     }
     for (uint32_t i = 0; i < marks_n(m); i++) {
         if (i + 8 < marks_n(m))

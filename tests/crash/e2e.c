@@ -20,6 +20,11 @@ void test_suite_start(void)
     shared_kafka = kafka_start();
 }
 
+const struct kafka *e2e_broker(void)
+{
+    return &shared_kafka;
+}
+
 void test_suite_stop(void)
 {
     kafka_stop(&shared_kafka);

@@ -26,6 +26,8 @@ struct e2e_options {
     const char *kafka;    /* bootstrap servers of a broker of the test's own, borrowed; NULL: the suite's */
 };
 
+const struct kafka *e2e_broker(void); /* the suite's */
+
 /* A database with both schemas, and a topic named `topic`. */
 struct e2e e2e_begin(const char *topic);
 struct e2e e2e_begin_with(const char *topic, const struct e2e_options *options);

@@ -9,7 +9,7 @@
  *     CHECK_EQ(proxy_hits(&p, "marks"), 3);
  *
  * Commands to an upstream (NAME as given to proxy_listen):
- *   cut NAME                 reset every connection, and whoever comes, until it is healed
+ *   cut NAME                 reset every connection, and whoever comes, until it is healed; answers with how many were open
  *   reset NAME               reset every connection once; answers with how many
  *   freeze NAME SIDE         nothing goes on, connections stay open. SIDE: up (client to server), down, both
  *   half-close NAME SIDE     every connection says that nothing more comes that way

@@ -96,20 +96,18 @@ static const char *sides_read(const char *word, bool ret_sides[2])
     return ret_sides[SIDE_UP] || ret_sides[SIDE_DOWN] ? NULL : "up, down or both";
 }
 
-static const char *cut_perform(struct listener *l, const char *word, struct answer answer)
-{
-    (void)word, (void)answer;
-    l->cut = true;
-    listener_reset_all(l);
-    return NULL;
-}
-
 static const char *reset_perform(struct listener *l, const char *word, struct answer answer)
 {
     (void)word;
     (void)snprintf(answer.text, answer.size, "ok %" PRIu64, l->open);
     listener_reset_all(l);
     return NULL;
+}
+
+static const char *cut_perform(struct listener *l, const char *word, struct answer answer)
+{
+    l->cut = true;
+    return reset_perform(l, word, answer);
 }
 
 static const char *freeze_perform(struct listener *l, const char *word, struct answer answer)

@@ -280,13 +280,10 @@ static void postgres_up_take(struct dialogue *d, const uint8_t *bytes, size_t n)
 {
     struct request q;
     enum postgres_part part = postgres_session_read(&d->postgres, bytes, n, &q);
-    if (part == POSTGRES_ALONE) {
-        send_on(d, SIDE_UP, bytes, n, 0);
-        return;
-    }
     bytes_append(&d->unit, bytes, n);
     if (part == POSTGRES_PART)
         return;
+    /* Otherwise what was held goes first, and undecided: the client may wait for an answer to it. */
     if (part == POSTGRES_WHOLE)
         request_take(d, d->unit.list, d->unit.n, &q);
     else
