@@ -25,7 +25,7 @@ void network_fault(struct network *n, const char *injected, const char *rule, ..
 const char *network_strike(struct network *n, const char *command);
 /* Cut "db" or "kafka" while the writers commit `events`, and heal it. */
 void network_cut(struct network *n, const char *upstream, int64_t events);
-/* Freeze a side of it ("up", "down", "both") for as long: requests, or replies, come to the proxy, and no byte goes on. */
+/* Freeze a side of it ("up", "down", "both") for as long: bytes come to the proxy, and none goes on. */
 void network_freeze(struct network *n, const char *upstream, const char *side, int64_t events);
 /* Heal both sides, end the line, stop the proxy. */
 void network_end(struct network *n, const struct line_expected *expected);

@@ -16,7 +16,8 @@
  *   latency NAME MS          each way, from now on
  *   throttle NAME BYTES      a second, each way of each connection
  *   heal NAME                the end of all that, and of its rules; what was frozen goes on
- *   stats NAME               accepted= open= requests= replies= unmatched= up= down=
+ *   stats NAME               accepted= open= requests= replies= unmatched=, bytes that went up= down=, and that are held, or wait
+ *                            for their time, waiting-up= waiting-down=
  * and to the rules:
  *   seed N                   of chance=
  *   forget RULE              it takes nothing any more; its counters stay

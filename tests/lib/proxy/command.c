@@ -165,13 +165,13 @@ static const char *heal_perform(struct listener *l, const char *word, struct ans
 
 static const char *stats_perform(struct listener *l, const char *word, struct answer answer)
 {
-    uint64_t requests, replies, unmatched;
+    struct listener_counts n = listener_count(l);
     (void)word;
-    listener_count(l, &requests, &replies, &unmatched);
     (void)snprintf(answer.text, answer.size,
                    "ok accepted=%" PRIu64 " open=%" PRIu64 " requests=%" PRIu64 " replies=%" PRIu64 " unmatched=%" PRIu64 " up=%" PRIu64
-                   " down=%" PRIu64,
-                   l->accepted, l->open, requests, replies, unmatched, l->bytes[SIDE_UP], l->bytes[SIDE_DOWN]);
+                   " down=%" PRIu64 " waiting-up=%" PRIu64 " waiting-down=%" PRIu64,
+                   l->accepted, l->open, n.requests, n.replies, n.unmatched, l->bytes[SIDE_UP], l->bytes[SIDE_DOWN], n.waiting[SIDE_UP],
+                   n.waiting[SIDE_DOWN]);
     return NULL;
 }
 

@@ -76,8 +76,13 @@ void listener_pump(struct listener *l); /* after it was thawed, or its rate chan
 
 void connection_accept(struct listener *l);
 void connection_reset(struct connection *c); /* RST on both sides */
-/* What `dialogue` counted on connections that are still open. */
-void listener_count(const struct listener *l, uint64_t *ret_requests, uint64_t *ret_replies, uint64_t *ret_unmatched);
+struct listener_counts {
+    uint64_t requests, replies, unmatched;
+    uint64_t waiting[2]; /* bytes that are here and did not go on yet */
+};
+
+/* Of all connections there ever were. */
+struct listener_counts listener_count(const struct listener *l);
 
 void flow_append(struct flow *f, const uint8_t *bytes, size_t n, uint32_t delay_ms); /* copies */
 void flow_finish(struct flow *f, enum flow_end end);                                 /* once all that waits is sent */

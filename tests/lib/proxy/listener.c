@@ -48,14 +48,15 @@ void listener_pump(struct listener *l)
     }
 }
 
-void listener_count(const struct listener *l, uint64_t *ret_requests, uint64_t *ret_replies, uint64_t *ret_unmatched)
+struct listener_counts listener_count(const struct listener *l)
 {
-    *ret_requests = l->requests;
-    *ret_replies = l->replies;
-    *ret_unmatched = l->unmatched;
+    struct listener_counts n = {.requests = l->requests, .replies = l->replies, .unmatched = l->unmatched};
     for (const struct connection *c = l->connections; c != NULL; c = c->next) {
-        *ret_requests += c->dialogue.requests;
-        *ret_replies += c->dialogue.replies;
-        *ret_unmatched += c->dialogue.unmatched;
+        n.requests += c->dialogue.requests;
+        n.replies += c->dialogue.replies;
+        n.unmatched += c->dialogue.unmatched;
+        for (int side = 0; side < 2; side++)
+            n.waiting[side] += c->flows[side].queued_n;
     }
+    return n;
 }
