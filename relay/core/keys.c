@@ -9,8 +9,8 @@
 struct key {
     bool used;
     uint32_t topic, next; /* in its bucket, or among the free */
-    uint32_t unacked, unmarked;
-    int64_t first_id; /* of the unmarked ones; a lower one may have been marked since */
+    uint32_t unacked;
+    int64_t first_id; /* when the last save was gathered */
     uint64_t hash, since_ms;
 };
 
@@ -142,47 +142,32 @@ uint64_t keys_since_ms(const struct keys *k, uint32_t key)
 
 void keys_rows_in(struct keys *k, uint32_t key, uint32_t rows)
 {
-    key_at(k, key)->unacked = rows;
+    key_at(k, key)->unacked += rows;
 }
 
-void keys_row_in(struct keys *k, uint32_t key, int64_t id, bool tried)
-{
-    struct key *it = key_at(k, key);
-
-    it->unacked++;
-    if (!tried)
-        return;
-    it->unmarked++;
-    if (id < it->first_id)
-        it->first_id = id;
-}
-
-void keys_row_acked(struct keys *k, uint32_t key)
+void keys_row_out(struct keys *k, uint32_t key)
 {
     assert(key_at(k, key)->unacked > 0);
     key_at(k, key)->unacked--;
 }
 
-void keys_row_dropped(struct keys *k, uint32_t key, bool tried)
-{
-    keys_row_acked(k, key);
-    if (tried)
-        keys_row_marked(k, key);
-}
-
-/* Rows that were tried before it got its number are not counted. */
-void keys_row_marked(struct keys *k, uint32_t key)
-{
-    struct key *it = key_at(k, key);
-
-    it->unmarked -= it->unmarked > 0;
-    if (it->unmarked == 0)
-        it->first_id = INT64_MAX;
-}
-
 bool keys_idle(const struct keys *k, uint32_t key)
 {
     return key_at(k, key)->unacked == 0;
+}
+
+void keys_firsts_begin(struct keys *k)
+{
+    for (uint32_t key = 0; key < k->top; key++)
+        keys_of(k)[key].first_id = INT64_MAX;
+}
+
+void keys_first_see(struct keys *k, uint32_t key, int64_t id)
+{
+    struct key *it = key_at(k, key);
+
+    if (id < it->first_id)
+        it->first_id = id;
 }
 
 int64_t keys_first(const struct keys *k, uint32_t key)
@@ -201,8 +186,7 @@ uint64_t keys_digest(const struct keys *k)
 
         if (!it->used)
             continue;
-        d = digest_add(digest_add(d, it->topic), (uint64_t)it->unacked << 32 | it->unmarked);
-        sum += digest_add(digest_add(d, (uint64_t)it->first_id), key);
+        sum += digest_add(digest_add(digest_add(d, it->topic), it->unacked), key);
     }
     return digest_add(sum, k->n);
 }

@@ -31,15 +31,15 @@ uint32_t keys_topic(const struct keys *k, uint32_t key);
 uint64_t keys_hash(const struct keys *k, uint32_t key);
 uint64_t keys_since_ms(const struct keys *k, uint32_t key);
 
-/* So many of its rows were queued or with the producer when it got its number. */
+/* So many rows of it were queued or with the producer when it got its number; that many more are, or less. */
 void keys_rows_in(struct keys *k, uint32_t key, uint32_t rows);
-/* Row `id` of it was admitted; `tried`: to a probe lane. */
-void keys_row_in(struct keys *k, uint32_t key, int64_t id, bool tried);
-void keys_row_acked(struct keys *k, uint32_t key);
-void keys_row_dropped(struct keys *k, uint32_t key, bool tried); /* before it was acknowledged */
-void keys_row_marked(struct keys *k, uint32_t key);              /* one that was tried */
-bool keys_idle(const struct keys *k, uint32_t key);              /* none of its rows waits for an acknowledgement */
-int64_t keys_first(const struct keys *k, uint32_t key); /* the smallest id of tried rows that are not marked; INT64_MAX: there is none */
+void keys_row_out(struct keys *k, uint32_t key);    /* acknowledged or dropped */
+bool keys_idle(const struct keys *k, uint32_t key); /* none of its rows waits for an acknowledgement */
+
+/* The smallest ids of their rows that are not marked: forget them; row `id` is one; INT64_MAX: there is none. */
+void keys_firsts_begin(struct keys *k);
+void keys_first_see(struct keys *k, uint32_t key, int64_t id);
+int64_t keys_first(const struct keys *k, uint32_t key);
 
 uint64_t keys_digest(const struct keys *k);
 

@@ -31,7 +31,7 @@ int64_t relay_lane_take(struct relay *r, uint32_t lane)
 
         if (key == KEYS_NONE)
             continue;
-        keys_row_dropped(relay_keys(r), key, topics_lane_probe(relay_topics(r), lane));
+        keys_row_out(relay_keys(r), key);
         if (behind_is(relay_behind_of(r), relay_key_record(r, key)))
             behind_back(relay_behind_of(r), relay_key_record(r, key), window_id(w, slot));
     }

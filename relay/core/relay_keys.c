@@ -38,8 +38,11 @@ uint32_t relay_lane_to(struct relay *r, uint32_t lane, uint32_t key)
 void relay_suspicion_ends(struct relay *r, uint32_t lane, bool acked)
 {
     struct behind *b = relay_behind_of(r);
-    uint32_t probe = relay_lane_probe(r, lane);
+    uint32_t probe;
 
+    if (lane == TOPICS_NO_LANE) /* it is not behind: its number was given away */
+        return;
+    probe = relay_lane_probe(r, lane);
     if (!behind_probes(b, lane) || behind_from(b, lane) <= behind_probe_upto(b, lane) || (behind_probe_upto(b, lane) == 0 && !acked) ||
         window_lane_unacked(relay_window(r), lane) > 0 || (probe != TOPICS_NO_LANE && window_lane_unacked(relay_window(r), probe) > 0))
         return;
@@ -92,7 +95,7 @@ static int64_t key_take(struct relay *r, uint32_t lane, uint32_t key)
         return INT64_MAX;
     for (row_slot slot = window_lane_first(w, lane); slot != ROW_NO_SLOT; slot = window_lane_after(w, slot)) {
         if (window_key(w, slot) == hash)
-            keys_row_dropped(relay_keys(r), key, topics_lane_probe(relay_topics(r), lane));
+            keys_row_out(relay_keys(r), key);
     }
     return window_take_key(w, lane, hash);
 }
@@ -145,7 +148,7 @@ static void slot_abandon(struct relay *r, row_slot slot)
     uint32_t key = relay_key_of_slot(r, slot);
 
     if (key != KEYS_NONE)
-        keys_row_dropped(relay_keys(r), key, topics_lane_probe(relay_topics(r), window_lane(relay_window(r), slot)));
+        keys_row_out(relay_keys(r), key);
     window_abandon(relay_window(r), slot);
 }
 

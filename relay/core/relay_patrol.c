@@ -15,6 +15,7 @@ void relay_patrol_restart(struct relay *r, uint64_t now_ms)
     int64_t back = r->floor - (int64_t)r->limits.patrol_back_ids;
 
     r->patrol_at = 0;
+    r->patrol_waits = false;
     r->patrol_back = back > 0 ? back : 0;
     r->patrol_next_back = r->floor;
     r->patrol_turn_ms = now_ms + r->limits.patrol_back_ms;
@@ -47,25 +48,34 @@ bool relay_next_patrol(struct relay *r, uint64_t now_ms, struct relay_action *re
     return true;
 }
 
-/* Everything at or below the floor is settled, in the window of what is behind, or behind; this row is none of these. */
-static void row_found(struct relay *r, uint64_t now_ms, const struct row *row)
+/* Everything at or below the floor is settled, in the window of what is behind, or behind; this row is none of these. Returns false if
+ * nobody can tell yet: its topic is not known, and so not which lane's record covers it. */
+static bool row_find(struct relay *r, uint64_t now_ms, const struct row *row)
 {
     uint32_t lane = relay_lane_of(r, now_ms, row);
 
+    if (topics_state(relay_topics(r), row->topic) == TOPICS_ASKING)
+        return false;
     if (lane == TOPICS_NO_LANE || window_knows(relay_window(r), row) || relay_is_passed_by(r, lane, relay_key_of(r, row), row->id))
-        return;
-    if (!relay_key_waits(r, now_ms, lane, row))
-        return; /* found again in the next pass */
-    relay_note(r, (struct relay_told){.note = RELAY_NOTE_PATROL_FOUND, .topic = row->topic, .id = row->id, .event_id = row->event_id});
+        return true;
+    if (relay_key_waits(r, now_ms, lane, row)) /* if not, it is found again in the next pass */
+        relay_note(r, (struct relay_told){.note = RELAY_NOTE_PATROL_FOUND, .topic = row->topic, .id = row->id, .event_id = row->event_id});
+    return true;
 }
 
 void relay_on_patrolled(struct relay *r, uint64_t now_ms, const struct relay_read *read)
 {
     assert(r->reading == RELAY_READING_PATROL);
+    r->patrol_waits = false;
     if (relay_read_counts(r, now_ms, read->token)) {
-        for (uint32_t i = 0; i < read->rows_n && !r->stopping; i++)
-            row_found(r, now_ms, &read->rows[i]);
         r->patrol_at = relay_least(read->upto, r->patrol_upto) + 1;
+        for (uint32_t i = 0; i < read->rows_n && !r->stopping; i++) {
+            if (row_find(r, now_ms, &read->rows[i]))
+                continue;
+            r->patrol_at = read->rows[i].id; /* the next page begins here */
+            r->patrol_waits = true;
+            break;
+        }
     }
     window_forget(relay_window(r));
 }

@@ -6,6 +6,18 @@
 
 /* --- reports ------------------------------------------------------------------------------------------------------ */
 
+/* Is none of the topic's rows on its way through the probe session? Until then no other row of their keys may go through the main one. */
+static bool probes_are_clear(const struct relay *r, uint32_t topic)
+{
+    const struct topics *t = relay_topics(r);
+
+    for (uint32_t lane = topics_first_lane(t, topic); lane != TOPICS_NO_LANE; lane = topics_next_lane(t, lane)) {
+        if (topics_lane_probe(t, lane) && window_lane_unacked(relay_window(r), lane) > 0)
+            return false;
+    }
+    return true;
+}
+
 /* Something of what is behind was acknowledged. */
 static void acked_behind(struct relay *r, uint64_t now_ms, uint32_t lane, uint32_t key)
 {
@@ -23,7 +35,7 @@ static void acked_behind(struct relay *r, uint64_t now_ms, uint32_t lane, uint32
         relay_suspicion_ends(r, main_lane, true);
     else if (!probe && behind_suspect(b, lane))
         behind_acked(b, lane);
-    if (probe && behind_probes(b, topic_record)) {
+    if (probe && behind_probes(b, topic_record) && probes_are_clear(r, topic)) {
         behind_acked(b, topic_record);
         relay_note(r, (struct relay_told){.note = RELAY_NOTE_TOPIC_OPEN, .topic = topic, .rows = topics_pinned(relay_topics(r), topic)});
     }
@@ -41,7 +53,7 @@ void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot)
         r->acked_ms = now_ms;
     window_ack(relay_window(r), now_ms, slot);
     if (key != KEYS_NONE)
-        keys_row_acked(relay_keys(r), key);
+        keys_row_out(relay_keys(r), key);
     if (behind_n(relay_behind_of(r)) > 0)
         acked_behind(r, now_ms, lane, key);
     topics_acked(relay_topics(r), topic);

@@ -92,6 +92,28 @@ static void stuck_lanes_go_behind(struct relay *r, uint64_t now_ms)
     }
 }
 
+/* Rows are on their way through the probe session still, and nobody remembers why: their lanes go on there, since two sessions know no
+ * order. */
+static void probed_lanes_go_behind(struct relay *r, uint64_t now_ms)
+{
+    struct topics *t = relay_topics(r);
+
+    for (uint32_t lane = 0; lane < topics_lanes_top(t); lane++) {
+        uint32_t main_lane;
+
+        if (!topics_lane_used(t, lane) || !topics_lane_probe(t, lane) || window_lane_unacked(relay_window(r), lane) == 0)
+            continue;
+        main_lane = relay_lane_numbered(r, topics_lane_topic(t, lane), topics_partition_of(t, lane), false);
+        if (main_lane == TOPICS_NO_LANE) {
+            relay_topic_goes_behind(r, now_ms, topics_lane_topic(t, lane), RELAY_FAULT_PASSING);
+            behind_probe(relay_behind_of(r), relay_topic_record(r, topics_lane_topic(t, lane)), 0);
+            continue;
+        }
+        relay_lane_goes_behind(r, now_ms, main_lane, RELAY_FAULT_PASSING, false);
+        behind_probe(relay_behind_of(r), main_lane, 0);
+    }
+}
+
 void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, const struct relay_saved *saved)
 {
     r->connect_attempts = 0;
@@ -108,6 +130,7 @@ void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, cons
     for (uint32_t i = 0; i < saved->behind_n; i++)
         record_load(r, now_ms, &saved->behind[i]);
     stuck_lanes_go_behind(r, now_ms);
+    probed_lanes_go_behind(r, now_ms);
     r->floor = saved->floor;
     r->settled_upto = saved->last_id;
     r->settled_none = 0;
@@ -318,7 +341,7 @@ static bool row_goes_back(struct relay *r, uint32_t lane, uint32_t key, int64_t 
 row_slot relay_row_admit(struct relay *r, const struct row *row, uint32_t lane, uint32_t key, const struct relay_read *read)
 {
     if (key != KEYS_NONE)
-        keys_row_in(relay_keys(r), key, row->id, topics_lane_probe(relay_topics(r), lane));
+        keys_rows_in(relay_keys(r), key, 1);
     return window_admit(relay_window(r), row, lane, r->limits.durability != RELAY_DURABILITY_OFF ? read->insert_lsn : 0);
 }
 

@@ -47,14 +47,6 @@ uint32_t relay_marks(const struct relay *r, const int64_t **ret_ids, const struc
     return marks_n(m);
 }
 
-static void key_of_marked(struct relay *r, row_slot slot)
-{
-    uint32_t key = relay_key_of_slot(r, slot);
-
-    if (key != KEYS_NONE && topics_lane_probe(relay_topics(r), window_lane(relay_window(r), slot)))
-        keys_row_marked(relay_keys(r), key);
-}
-
 void relay_on_marked(struct relay *r, uint64_t now_ms, const int64_t *missed, uint32_t missed_n)
 {
     struct marks *m = relay_marks_of(r);
@@ -79,8 +71,6 @@ void relay_on_marked(struct relay *r, uint64_t now_ms, const int64_t *missed, ui
     for (uint32_t i = 0; i < marks_n(m); i++) {
         if (i + 8 < marks_n(m))
             window_expect(relay_window(r), marks_slot(m, i + 8));
-        if (keys_n(relay_keys(r)) > 0)
-            key_of_marked(r, marks_slot(m, i));
         window_marked(relay_window(r), marks_slot(m, i), remember);
     }
     r->marking = false;
@@ -243,6 +233,20 @@ static void changes_gather(struct relay *r, const int64_t *firsts)
     relay_keys_sweep(r);
 }
 
+static void keys_see_firsts(struct relay *r)
+{
+    struct keys *k = relay_keys(r);
+    struct window *w = relay_window(r);
+
+    keys_firsts_begin(k);
+    for (row_slot slot = 0; keys_n(k) > 0 && slot < r->limits.window_rows; slot++) {
+        uint32_t key = window_unsettled(w, slot) ? relay_key_of_slot(r, slot) : KEYS_NONE;
+
+        if (key != KEYS_NONE)
+            keys_first_see(k, key, window_id(w, slot));
+    }
+}
+
 bool relay_next_save(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
 {
     int64_t *firsts = relay_part(r, r->firsts_at);
@@ -250,6 +254,7 @@ bool relay_next_save(struct relay *r, uint64_t now_ms, struct relay_action *ret_
     if (!save_is_due(r, now_ms))
         return false;
     window_firsts(relay_window(r), firsts, topics_lanes_top(relay_topics(r)));
+    keys_see_firsts(r);
     r->saving_floor = floor_of(r, firsts);
     changes_gather(r, firsts);
     r->dirty = false;

@@ -106,6 +106,7 @@ struct relay {
 #endif
 
     /* patrol */
+    bool patrol_waits;                     /* for a topic to be known */
     int64_t patrol_at, patrol_upto;        /* the next id to look at, 0: a pass begins; the last of the page on its way */
     int64_t patrol_back, patrol_next_back; /* where a pass begins: the floor one to two periods ago */
     uint64_t patrol_ms, patrol_turn_ms;    /* when the next page is due; when patrol_next_back takes over */

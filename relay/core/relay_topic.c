@@ -49,7 +49,7 @@ bool relay_next_topic(struct relay *r, uint64_t now_ms, struct relay_action *ret
 {
     if (r->stopping || r->database != RELAY_DATABASE_CONNECTED || !r->lease.held)
         return false;
-    if (topics_used(relay_topics(r)) > r->limits.topics_max / 4 * 3 && forget_topic(r, ret_action))
+    if (topics_used(relay_topics(r)) > r->limits.topics_max / 4 * 3 && !r->patrol_waits && forget_topic(r, ret_action))
         return true;
     if (r->asked_topic != TOPICS_NO_TOPIC || now_ms < topics_ask_due_ms(relay_topics(r)))
         return false;

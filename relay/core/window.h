@@ -109,6 +109,7 @@ void window_move(struct window *w, row_slot slot, uint32_t lane); /* a queued ro
 
 /* Fill firsts[lane] with the smallest id in the window, neither marked nor dropped, of each lane below `lanes_n`; INT64_MAX where none is.
  * Scans the slots: for saves. */
+bool window_unsettled(const struct window *w, row_slot slot); /* in the window, and not marked yet */
 void window_firsts(const struct window *w, int64_t *firsts, uint32_t lanes_n);
 
 /* How many rows of a key are queued or with the producer. Scans the slots. */

@@ -97,6 +97,13 @@ bool window_lane_stuck(const struct window *w, uint32_t lane)
     return lane_at(w, lane)->stuck;
 }
 
+bool window_unsettled(const struct window *w, row_slot s)
+{
+    const struct window_slot *slot = window_slots(w) + s;
+
+    return slot->state >= WINDOW_QUEUED && slot->state <= WINDOW_MARKING;
+}
+
 void window_firsts(const struct window *w, int64_t *firsts, uint32_t lanes_n)
 {
     const struct window_slot *slots = window_slots(w);
@@ -104,7 +111,7 @@ void window_firsts(const struct window *w, int64_t *firsts, uint32_t lanes_n)
     for (uint32_t lane = 0; lane < lanes_n; lane++)
         firsts[lane] = INT64_MAX;
     for (row_slot s = 0; s < w->rows_max; s++) {
-        bool unsettled = slots[s].state >= WINDOW_QUEUED && slots[s].state <= WINDOW_MARKING;
+        bool unsettled = window_unsettled(w, s);
 
         assert(!unsettled || slots[s].lane < lanes_n);
         if (unsettled && slots[s].id < firsts[slots[s].lane])

@@ -236,9 +236,6 @@ void oracle_published(struct sim *sim, struct process *p, const struct relay_act
         sim_violation(sim, "identity", "row %u is handed over to partition %d, which does not exist", slot->row, row->place);
     const struct client_lane *lane = &session->lanes[row->topic][row->place];
     judge_sessions(sim, p, action);
-    if (action->session == RELAY_PROBE && lane->handed > lane->acks)
-        sim_violation(sim, "probe_share", "%u rows of %u/%d are probed at once after %u acknowledgements", lane->handed + 1, row->topic,
-                      row->place, lane->acks);
     if (lane->handed >= sim->limits.lane_rows)
         sim_violation(sim, "lane_share", "%u rows of %u/%d are handed over at once", lane->handed + 1, row->topic, row->place);
     if (lane->acks == 0 && lane->handed > 0)
