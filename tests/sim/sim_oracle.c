@@ -142,8 +142,6 @@ void oracle_noted(struct sim *sim, struct process *p, const struct relay_action 
         if (!sim->rows[n].misplaced)
             sim_violation(sim, "patrol", "row %u (id %lld) is found by the patrol, and was nobody's mistake", n,
                           (long long)sim->rows[n].id);
-    } else if (note->note == RELAY_NOTE_KEY_BEHIND && note->id < IDS_MAX && sim->db.by_id[note->id] >= 0) {
-        judge_attempts(sim, row_waits_with(sim, (uint32_t)sim->db.by_id[note->id]), note->rows);
     } else if (note->note == RELAY_NOTE_DROPPED) {
         for (uint32_t n = 0; n < sim->rows_n; n++)
             if (sim->rows[n].phantom_life == p->life)
