@@ -9,4 +9,15 @@ void evidence_open(void);
 /* In a test: one line, with `faults` that hit; a newline is added. */
 void evidence_tell(unsigned faults, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Should this test fail from now on, then what it leaves behind is kept in a folder below TEST_EVIDENCE_FOLDER (nothing is kept without):
+ * every *.log, the test's own output, the history, the rows with their marks, and a dump of the topics. The strings are borrowed and read
+ * when it fails. */
+struct evidence_scene {
+    const char *name;           /* of the folder */
+    const char *database;       /* conninfo; what cannot be read any more is left out */
+    const char *kafka, *topics; /* bootstrap servers; names separated by commas */
+    const char *repeat;         /* the command that runs the same again */
+};
+void evidence_keep(const struct evidence_scene *scene);
+
 #endif

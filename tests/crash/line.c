@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/crash/evidence.h"
 #include "tests/lib/attribution.h"
 #include "tests/lib/attribution_log.h"
 #include "tests/lib/test.h"
@@ -52,6 +51,10 @@ struct line *line_begin(const char *name, const struct line_options *options)
     (void)snprintf(l->topics, sizeof l->topics, "%s", o->topics != NULL ? o->topics : name);
     l->unsettled = -1;
     l->unsettled_min = INT64_MAX;
+    (void)snprintf(l->repeat, sizeof l->repeat, "make check");
+    l->scene = (struct evidence_scene){
+        .name = l->name, .database = l->e.db.conninfo, .kafka = l->e.kafka, .topics = l->topics, .repeat = l->repeat};
+    evidence_keep(&l->scene);
     topics_create(l);
     load_begin(l, o);
     return l;

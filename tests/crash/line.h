@@ -20,6 +20,7 @@
 #define TESTS_CRASH_LINE_H
 
 #include "tests/crash/e2e.h"
+#include "tests/crash/evidence.h"
 
 #define LINE_RELAYS_MAX    2000
 #define LINE_UNSETTLED_MIN 100 /* rows, when a fault strikes */
@@ -41,6 +42,8 @@ struct line {
     int64_t unsettled_min;      /* of all faults that hit */
     unsigned faults;            /* that hit */
     char told[600];             /* the first one, in words */
+    char repeat[200];           /* the command that runs it again */
+    struct evidence_scene scene;
 };
 
 /* Services, topics and writers; `name` is short and that of no other line. `options` NULL: as usual. Everything lives to the test's end. */
