@@ -3,6 +3,7 @@
 #include "relay/edge/producer_fault.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct fault {
     rd_kafka_resp_err_t error;
@@ -75,6 +76,10 @@ void producer_fault_sentence(rd_kafka_resp_err_t error, const char *reason, char
     if (error == RD_KAFKA_RESP_ERR__AUTHENTICATION) {
         trouble = "Kafka refuses the login";
         advice = "check kafka.security.protocol and kafka.sasl.*";
+    } else if (error == RD_KAFKA_RESP_ERR__SSL && strstr(reason, "certificate verify failed") != NULL) {
+        /* librdkafka does not tell which of these it was. */
+        trouble = "the certificate of a Kafka broker is not good";
+        advice = "it may have expired, have another name, or be signed by nobody in kafka.ssl.ca.location";
     } else if (error == RD_KAFKA_RESP_ERR__SSL) {
         trouble = "TLS to Kafka does not work";
         advice = "check kafka.security.protocol and kafka.ssl.*";

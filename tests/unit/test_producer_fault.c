@@ -60,6 +60,8 @@ TEST(producer_fault_says_what_to_do)
     CHECK_STR(text, "Kafka refuses the login (h:1: wrong); check kafka.security.protocol and kafka.sasl.*");
     producer_fault_sentence(RD_KAFKA_RESP_ERR__SSL, "h:1: expired", text, sizeof text);
     CHECK(strstr(text, "TLS") != NULL && strstr(text, "kafka.ssl.*") != NULL);
+    producer_fault_sentence(RD_KAFKA_RESP_ERR__SSL, "h:1: certificate verify failed", text, sizeof text);
+    CHECK(strstr(text, "may have expired") != NULL && strstr(text, "kafka.ssl.ca.location") != NULL);
     producer_fault_sentence(RD_KAFKA_RESP_ERR__RESOLVE, "no h", text, sizeof text);
     CHECK(strstr(text, "resolved") != NULL && strstr(text, "kafka.bootstrap.servers") != NULL);
     producer_fault_sentence(RD_KAFKA_RESP_ERR__TRANSPORT, "refused", text, sizeof text);
