@@ -25,7 +25,8 @@ COMMENT ON FUNCTION outbox.publish(text, text, bytea, jsonb, uuid) IS 'Write an 
 -- Events of a truncated table must not be taken for those that get their ids next.
 CREATE FUNCTION outbox.event_truncated() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    DELETE FROM outbox.incarnation;
+    -- Another token, not none: none means that the server has crashed.
+    UPDATE outbox.incarnation SET token = '00000000-0000-0000-0000-000000000000';
     -- Always a change of the row that every save changes: in a stricter isolation level than READ COMMITTED it fails, where the DELETE
     -- below would quietly miss what a save has just written.
     UPDATE outbox.position SET floor = 0, saved_at = clock_timestamp();
@@ -61,7 +62,7 @@ COMMENT ON FUNCTION outbox.require_read_committed() IS 'An older snapshot would 
 -- One row, and one more for each record of outbox.behind (then topic is not NULL).
 CREATE FUNCTION outbox.take(new_token uuid, new_process uuid, new_holder text, ttl_ms integer, sequence regclass)
 RETURNS TABLE (granted boolean, holder text, floor bigint, last_id bigint, floor_reset boolean,
-    topic text, partition integer, key_hash bigint, first_id bigint, attempts integer, held boolean)
+    topic text, partition integer, key_hash bigint, first_id bigint, attempts integer, held boolean, incarnation_lost boolean)
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -89,6 +90,7 @@ BEGIN
     END IF;
     UPDATE outbox.lease SET token = new_token, process = new_process, holder = new_holder, epoch = epoch + 1, granted_at = clock_timestamp()
         WHERE one;
+    incarnation_lost := NOT EXISTS (SELECT FROM outbox.incarnation);
     INSERT INTO outbox.incarnation AS i (one, token) VALUES (true, new_token) ON CONFLICT (one) DO UPDATE SET token = excluded.token;
     INSERT INTO outbox.position (one) VALUES (true) ON CONFLICT (one) DO NOTHING;
 

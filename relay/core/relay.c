@@ -46,6 +46,7 @@ struct relay_limits relay_limits_default(void)
         .patrol_ms = 1000,
         .patrol_back_ms = 3600 * 1000,
         .patrol_back_ids = 1000000,
+        .recent_rows = 20000, /* what a standby lags behind, and half a megabyte */
         .seed = 1,
     };
 }
@@ -76,6 +77,8 @@ static void relay_lay_out(struct relay *r)
     r->behind_at = part_reserve(&total, behind_size(l->lanes_max + l->topics_max + l->keys_max));
     r->keys_at = part_reserve(&total, keys_size(l->keys_max));
     r->marks_at = part_reserve(&total, marks_size(l->mark_rows));
+    r->pairs_at = part_reserve(&total, l->recent_rows * sizeof(struct relay_pair));
+    r->phantoms_at = part_reserve(&total, l->mark_rows * sizeof(struct relay_phantom));
     r->firsts_at = part_reserve(&total, l->lanes_max * sizeof(int64_t));
     r->changes_at = part_reserve(&total, (l->lanes_max + l->topics_max + l->keys_max) * sizeof(struct relay_behind));
     r->change_records_at = part_reserve(&total, (l->lanes_max + l->topics_max + l->keys_max) * sizeof(uint32_t));
@@ -282,7 +285,7 @@ struct relay_action relay_next(struct relay *r, uint64_t now_ms)
     if (r->lease.held && !lease_is_valid(&r->lease, now_ms) && !r->stopping)
         relay_start_over(r, now_ms, true);
     relay_find_stuck(r, now_ms);
-    if (next_note(r, &action) || window_drop(relay_window(r), &action.slot))
+    if (next_note(r, &action) || relay_next_phantom(r, &action) || window_drop(relay_window(r), &action.slot))
         return action;
     if (next_connection(r, now_ms, &action) || relay_next_session(r, now_ms, &action))
         return action;

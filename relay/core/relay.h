@@ -74,6 +74,7 @@ struct relay_limits {
     uint32_t patrol_ids, patrol_ms;   /* ids a page of the patrol spans (0: no patrol), and how often there is one */
     uint32_t patrol_back_ms;          /* how far back it looks: to where the floor stood so long ago... */
     uint32_t patrol_back_ids;         /* ...or after a start so many ids */
+    uint32_t recent_rows;             /* marks remembered: after a crash they are made again, and phantoms are found among them */
     uint64_t seed;                    /* of the jitter */
 };
 
@@ -112,20 +113,21 @@ enum relay_action_type {
 };
 
 enum relay_note {
-    RELAY_NOTE_LEASE_HELD,     /* granted */
-    RELAY_NOTE_LEASE_LOST,     /* the local deadline passed without a beat, or another token was seen */
-    RELAY_NOTE_START_OVER,     /* ids may have been given to other events: the saved state is read again */
-    RELAY_NOTE_FLOOR_RESET,    /* the sequence stood below the saved floor: everything is read from the beginning */
-    RELAY_NOTE_LANE_BEHIND,    /* (topic, partition) goes behind at `from` */
-    RELAY_NOTE_LANE_LIVE,      /* it has caught up */
-    RELAY_NOTE_TOPIC_BEHIND,   /* `topic` goes behind at `from` */
-    RELAY_NOTE_TOPIC_LIVE,     /* it has caught up */
-    RELAY_NOTE_TOPIC_OPEN,     /* it may be written to */
-    RELAY_NOTE_TOPIC_CLOSED,   /* missing, forbidden, or fewer partitions than pinned */
-    RELAY_NOTE_KEY_BEHIND,     /* a key waits from row `id` of (topic, partition) on, which failed alone `rows` times (0: it did not) */
-    RELAY_NOTE_KEY_LIVE,       /* it has caught up */
-    RELAY_NOTE_KEYS_FULL,      /* too many keys wait: the lane of this one waits instead */
-    RELAY_NOTE_PHANTOM,        /* row `id` with `event_id` of `topic` was handed to Kafka, and the database does not have it (any more) */
+    RELAY_NOTE_LEASE_HELD,   /* granted */
+    RELAY_NOTE_LEASE_LOST,   /* the local deadline passed without a beat, or another token was seen */
+    RELAY_NOTE_START_OVER,   /* ids may have been given to other events: the saved state is read again */
+    RELAY_NOTE_FLOOR_RESET,  /* the sequence stood below the saved floor: everything is read from the beginning */
+    RELAY_NOTE_LANE_BEHIND,  /* (topic, partition) goes behind at `from` */
+    RELAY_NOTE_LANE_LIVE,    /* it has caught up */
+    RELAY_NOTE_TOPIC_BEHIND, /* `topic` goes behind at `from` */
+    RELAY_NOTE_TOPIC_LIVE,   /* it has caught up */
+    RELAY_NOTE_TOPIC_OPEN,   /* it may be written to */
+    RELAY_NOTE_TOPIC_CLOSED, /* missing, forbidden, or fewer partitions than pinned */
+    RELAY_NOTE_KEY_BEHIND,   /* a key waits from row `id` of (topic, partition) on, which failed alone `rows` times (0: it did not) */
+    RELAY_NOTE_KEY_LIVE,     /* it has caught up */
+    RELAY_NOTE_KEYS_FULL,    /* too many keys wait: the lane of this one waits instead */
+    RELAY_NOTE_PHANTOM, /* row `id` with `event_id` of `topic` (UINT32_MAX: not known any more) was published, and the database does not
+                                  have it: lost in a crash or failover, or deleted by somebody */
     RELAY_NOTE_PATROL_FOUND,   /* row `id` with `event_id` of `topic` was passed by, by somebody's mistake; it is published now */
     RELAY_NOTE_SESSION_BROKEN, /* `session` ends, because of `fault`; `rows` are in doubt */
     RELAY_NOTE_WINDOW_STUCK,   /* rows handed to dead partitions hold more than half of the window: the session ends */
@@ -199,7 +201,8 @@ struct relay_saved {
     int64_t last_id;                   /* of the sequence, read with the grant */
     const struct relay_behind *behind; /* borrowed */
     uint32_t behind_n;
-    bool floor_reset; /* the sequence stood below the saved floor: floor is 0 and behind is empty */
+    bool floor_reset;      /* the sequence stood below the saved floor: floor is 0 and behind is empty */
+    bool incarnation_lost; /* the database had no incarnation: it crashed or failed over since the last grant, if there was one */
 };
 
 /* Answer to RELAY_LEASE_TAKE: `saved` was read in the call that granted the lease; NULL: another relay holds it. `asked_at_ms` is when

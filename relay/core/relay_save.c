@@ -1,99 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is written to the database: marks, the floor and the records; and the barrier that waits for its WAL. */
+/* What is written to the database of the floor and the records; and the barrier that waits for its WAL. */
 #include <assert.h>
 
 #include "relay/core/relay_state.h"
-
-/* --- marks -------------------------------------------------------------------------------------------------------- */
-
-static uint64_t mark_due_ms(const struct relay *r)
-{
-    uint64_t due_ms = r->acked_ms + r->limits.mark_delay_ms;
-
-    if (r->marking || window_acked(relay_window(r)) == 0)
-        return UINT64_MAX;
-    if (window_acked(relay_window(r)) >= r->limits.mark_rows_min || r->stopping || r->marks_first)
-        due_ms = 0;
-    return due_ms > r->mark_ms ? due_ms : r->mark_ms;
-}
-
-bool relay_next_mark(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
-{
-    struct window *w = relay_window(r);
-    struct marks *m = relay_marks_of(r);
-    row_slot slot;
-
-    if (r->database != RELAY_DATABASE_CONNECTED || now_ms < mark_due_ms(r))
-        return false;
-    marks_reset(m);
-    while (marks_n(m) < r->limits.mark_rows && window_mark(w, &slot))
-        marks_add(m, slot, window_id(w, slot));
-    marks_sort(m);
-    for (uint32_t i = 0; i < marks_n(m); i++)
-        marks_event_ids(m)[i] = window_event_id(w, marks_slot(m, i));
-    r->marking = true;
-    r->acked_ms = now_ms;
-    *ret_action = (struct relay_action){.type = RELAY_MARK, .rows = marks_n(m), .force = r->repeat_rows > 0};
-    return true;
-}
-
-uint32_t relay_marks(const struct relay *r, const int64_t **ret_ids, const struct row_event_id **ret_event_ids)
-{
-    const struct marks *m = relay_marks_of(r);
-
-    assert(r->marking);
-    *ret_ids = marks_ids(m);
-    *ret_event_ids = marks_event_ids(m);
-    return marks_n(m);
-}
-
-void relay_on_marked(struct relay *r, uint64_t now_ms, const int64_t *missed, uint32_t missed_n)
-{
-    struct marks *m = relay_marks_of(r);
-    bool remember = r->reading != RELAY_READING_NOTHING && r->reading != RELAY_READING_WRITERS;
-
-    (void)now_ms;
-    assert(r->marking);
-#ifdef MUTANT_IGNORE_MARKS
-    remember = false;
-#endif
-    for (uint32_t i = 0, at = 0; i < missed_n; i++) {
-        while (marks_ids(m)[at] != missed[i]) {
-            at++;
-            assert(at < marks_n(m));
-        }
-        relay_note(r, (struct relay_told){.note = RELAY_NOTE_PHANTOM,
-                                          .topic = topics_lane_topic(relay_topics(r), window_lane(relay_window(r), marks_slot(m, at))),
-                                          .id = missed[i],
-                                          .event_id = marks_event_ids(m)[at]});
-        at++;
-    }
-    for (uint32_t i = 0; i < marks_n(m); i++) {
-        if (i + 8 < marks_n(m))
-            window_expect(relay_window(r), marks_slot(m, i + 8));
-        window_marked(relay_window(r), marks_slot(m, i), remember);
-    }
-    r->marking = false;
-    r->mark_attempts = 0;
-    r->settled_rows += marks_n(m);
-    r->dirty = true;
-    r->repeat_rows -= r->repeat_rows < marks_n(m) ? r->repeat_rows : marks_n(m);
-    if (window_acked(relay_window(r)) == 0)
-        r->marks_first = false;
-}
-
-void relay_unmark(struct relay *r, uint64_t now_ms)
-{
-    struct marks *m = relay_marks_of(r);
-
-    if (!r->marking)
-        return;
-    for (uint32_t i = 0; i < marks_n(m); i++)
-        window_unmarked(relay_window(r), marks_slot(m, i));
-    r->marking = false;
-    r->acked_ms = now_ms;
-    r->repeat_rows = window_acked(relay_window(r));
-}
 
 /* --- barrier ------------------------------------------------------------------------------------------------------ */
 
@@ -302,7 +211,7 @@ void relay_on_saved(struct relay *r, uint64_t now_ms, bool fenced)
 
 uint64_t relay_save_due_ms(const struct relay *r)
 {
-    uint64_t due_ms = mark_due_ms(r);
+    uint64_t due_ms = relay_mark_due_ms(r);
 
     if (r->dirty && !r->saving && r->save_ms < due_ms)
         due_ms = r->save_ms;

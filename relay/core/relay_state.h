@@ -5,7 +5,8 @@
  *   relay.c          what to do next
  *   relay_read.c     the lease, reads and what they bring; starting over
  *   relay_behind.c   lanes and topics that go behind, and the pages that catch up
- *   relay_save.c     marks, the barrier, saves
+ *   relay_mark.c     marks, and what they find missing
+ *   relay_save.c     the barrier, saves
  *   relay_session.c  the two sessions: when they open and end
  *   relay_publish.c  publishing and reports
  *   relay_topic.c    the topics that rows go to
@@ -63,6 +64,17 @@ struct relay_told {
     int64_t from, id;
     struct row_event_id event_id;
 };
+/* A row that was marked lately. */
+struct relay_pair {
+    int64_t id;
+    struct row_event_id event_id;
+};
+/* A row that was published, and that the database does not have. */
+struct relay_phantom {
+    int64_t id;
+    struct row_event_id event_id;
+    uint32_t topic; /* TOPICS_NO_TOPIC: not known any more */
+};
 #define RELAY_NOTES_MAX   64
 #define RELAY_PUBLISH_RUN 31 /* rows handed one after the other: their hand-over is then nearly all that they cost here */
 #define RELAY_LAST_SAVES  3  /* at the end, a save is tried so often */
@@ -71,7 +83,7 @@ struct relay {
     void *block; /* as it was allocated */
     size_t size;
     struct relay_limits limits;
-    size_t window_at, gaps_at, topics_at, behind_at, keys_at, marks_at, firsts_at, changes_at, change_records_at;
+    size_t window_at, gaps_at, topics_at, behind_at, keys_at, marks_at, pairs_at, phantoms_at, firsts_at, changes_at, change_records_at;
     struct lease lease;
     struct pace pace;
 
@@ -119,6 +131,10 @@ struct relay {
     /* marks */
     bool marking;
     uint32_t mark_attempts;
+    uint64_t pairs_n;   /* kept so far, in a ring */
+    uint32_t again_n;   /* of the last of them, to be marked again */
+    bool marking_again; /* the outstanding mark is of these: its slots are their numbers in the ring */
+    uint32_t phantoms_n, phantoms_told;
     uint32_t repeat_rows;       /* acknowledged rows whose first mark may have been applied: their misses are not told */
     uint64_t acked_ms, mark_ms; /* since when a row waits for its mark; no mark before */
 
@@ -276,10 +292,17 @@ void relay_patrol_restart(struct relay *r, uint64_t now_ms); /* the floor is ano
 
 /* --- relay_save.c ------------------------------------------------------------------------------------------------- */
 
-bool relay_next_mark(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
 bool relay_next_flush(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
 bool relay_next_save(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
-uint64_t relay_save_due_ms(const struct relay *r); /* the earliest of the three that only waits for time */
+uint64_t relay_save_due_ms(const struct relay *r); /* the earliest of mark, flush and save that only waits for time */
+
+/* --- relay_mark.c ------------------------------------------------------------------------------------------------- */
+
+bool relay_next_mark(struct relay *r, uint64_t now_ms, struct relay_action *ret_action);
+uint64_t relay_mark_due_ms(const struct relay *r);
+bool relay_next_phantom(struct relay *r, struct relay_action *ret_action);
+/* The database may have lost the last marks, and rows: mark them again. */
+void relay_marks_again(struct relay *r);
 /* The outcome of the outstanding mark is not known: its rows are acknowledged again. */
 void relay_unmark(struct relay *r, uint64_t now_ms);
 

@@ -86,6 +86,7 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
                                r->saving ? r->changes_n : 0,
                                (uint64_t)r->asked_topic << 32 | r->repeat_rows,
                                r->connect_attempts,
+                               (uint64_t)r->again_n << 33 | (uint64_t)(r->phantoms_n - r->phantoms_told) << 1 | r->marking_again,
                                r->session_bytes,
                                r->publish_run,
                                (uint64_t)r->patrol_at,

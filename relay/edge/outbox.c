@@ -137,7 +137,8 @@ enum taken { /* columns of SQL_TAKE; those of the records are in outbox_decode.c
     TAKEN_HOLDER,
     TAKEN_FLOOR,
     TAKEN_LAST_ID,
-    TAKEN_FLOOR_RESET
+    TAKEN_FLOOR_RESET,
+    TAKEN_INCARNATION_LOST = 11 /* behind those */
 };
 
 static void tell_refused(struct outbox *o, const struct database_result *result)
@@ -159,6 +160,7 @@ static void tell_granted(struct outbox *o, const struct database_result *result,
         .behind = behind,
         .behind_n = database_result_rows(result) - 1,
         .floor_reset = database_result_integer(result, 0, TAKEN_FLOOR_RESET) != 0,
+        .incarnation_lost = database_result_integer(result, 0, TAKEN_INCARNATION_LOST) != 0,
     };
 
     o->token = o->asked;

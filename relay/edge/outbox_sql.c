@@ -210,8 +210,9 @@ static bool build_probes(struct outbox_sql *sql)
 static bool build_lease(struct outbox_sql *sql)
 {
     return set(sql, SQL_TAKE, "take",
-               TAKE_CLEAR "SELECT granted, holder, floor, last_id, floor_reset, topic, partition, key_hash, first_id, attempts, held"
-                          " FROM outbox.take($1::uuid, $2::uuid, $3::text, " TAKE_TTL ", $5::text::regclass)") &&
+               TAKE_CLEAR
+               "SELECT granted, holder, floor, last_id, floor_reset, topic, partition, key_hash, first_id, attempts, held, incarnation_lost"
+               " FROM outbox.take($1::uuid, $2::uuid, $3::text, " TAKE_TTL ", $5::text::regclass)") &&
            set(sql, SQL_BEAT, "beat", "SELECT held, token, last_id FROM outbox.beat($1::uuid, $2::int4, $3::text::regclass)") &&
            set(sql, SQL_RELEASE, "release", "SELECT outbox.release($1::uuid)");
 }

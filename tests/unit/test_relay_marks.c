@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The relay driven by hand: the last marks are made again after a crash, and tell what the database has lost. */
+#include "relay/core/relay.h"
+
+#include "tests/lib/test.h"
+#include "tests/unit/stage.h"
+
+/* Rows 1 to 3 are published and marked; then the server crashed, or not. */
+static struct stage *stage_after(bool crash)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+    struct relay_saved saved = {.incarnation_lost = crash, .last_id = 3};
+
+    stage_fetch(s, "1 2/1 3/2@1");
+    stage_drain(s);
+    s->answered &= ~STAGE_ANSWERS(RELAY_LEASE_TAKE);
+    stage_lose(s);
+    stage_await(s, RELAY_LEASE_TAKE, 1000);
+    s->asked[RELAY_LEASE_TAKE] = false;
+    saved.token = stage_token(s->token);
+    relay_on_lease(s->relay, s->now_ms, s->asked_ms[RELAY_LEASE_TAKE], &saved);
+    stage_run(s);
+    return s;
+}
+
+TEST(relay_marks_again_after_a_crash_before_it_reads)
+{
+    struct stage *s = stage_after(true);
+
+    CHECK(s->asked[RELAY_MARK] && !s->asked[RELAY_FETCH]);
+    CHECK(s->action[RELAY_MARK].force);
+    CHECK_STR(stage_marks(s), "1 2 3");
+    stage_mark(s, 0);
+    CHECK(s->asked[RELAY_FETCH]);
+    CHECK(!stage_told(s, RELAY_NOTE_PHANTOM));
+}
+
+TEST(relay_tells_each_row_that_the_database_has_lost)
+{
+    struct stage *s = stage_after(true);
+    struct row_event_id event_id = {{0}};
+
+    stage_mark(s, 2);
+    CHECK_EQ(stage_told_n(s, RELAY_NOTE_PHANTOM), 2);
+    event_id.bytes[0] = 2;
+    CHECK_EQ(s->noted[s->noted_n - 1].id, 2);
+    CHECK_EQ(s->noted[s->noted_n - 1].event_id.bytes[0], event_id.bytes[0]);
+}
+
+TEST(relay_marks_again_once)
+{
+    struct stage *s = stage_after(true);
+
+    stage_fail(s, RELAY_MARK);
+    CHECK(!s->asked[RELAY_FETCH]);
+    stage_await(s, RELAY_MARK, 1000);
+    CHECK_STR(stage_marks(s), "1 2 3");
+    stage_mark(s, 0);
+    stage_fetch(s, "4");
+    stage_deliver(s, "4");
+    stage_await(s, RELAY_MARK, 100);
+    CHECK_STR(stage_marks(s), "4");
+}
+
+TEST(relay_marks_nothing_again_without_a_crash)
+{
+    struct stage *s = stage_after(false);
+
+    CHECK(!s->asked[RELAY_MARK] && s->asked[RELAY_FETCH]);
+}
