@@ -84,6 +84,8 @@ static void blame(struct relay *r, uint64_t now_ms, uint32_t lane, int64_t id, e
             break; /* one row at a time now: that will tell */
         relay_lane_goes_behind(r, now_ms, lane, why, false);
         behind_probe(relay_behind_of(r), lane, id);
+        if (relay_lane_probe(r, lane) != TOPICS_NO_LANE)
+            window_lane_doubt(relay_window(r), relay_lane_probe(r, lane));
         break;
     case RELAY_FAULT_TOPIC:
         if (topics_state(t, topic) != TOPICS_OPEN)

@@ -255,11 +255,18 @@ void window_cold(struct window *w, bool probe)
         if (l->probe != probe)
             continue;
         l->warm = false;
+        l->share = 1;
         if (l->handed == 0)
             l->stuck = false;
         if (l->head != ROW_NO_SLOT || l->turn != WINDOW_TURN_NONE)
             window_lane_settle(w, lane);
     }
+}
+
+void window_lane_doubt(struct window *w, uint32_t lane)
+{
+    lane_at(w, lane)->share = 1;
+    window_lane_settle(w, lane);
 }
 
 uint64_t window_stuck_due_ms(const struct window *w, uint32_t stuck_ms)

@@ -98,6 +98,7 @@ uint32_t window_lane_queued(const struct window *w, uint32_t lane);
 uint32_t window_lane_handed(const struct window *w, uint32_t lane);
 uint32_t window_lane_unacked(const struct window *w, uint32_t lane); /* queued or handed */
 bool window_lane_alone(const struct window *w, uint32_t lane);       /* one row was handed since nothing was in flight */
+void window_lane_doubt(struct window *w, uint32_t lane);             /* of a probe lane: one row at a time again */
 uint32_t window_lane_share(const struct window *w, uint32_t lane);   /* of a probe lane: rows that it may have in flight */
 bool window_lane_stuck(const struct window *w, uint32_t lane);
 /* Rows were handed, and nothing was acknowledged for so long that the broker may have forgotten the producer. */
