@@ -270,7 +270,7 @@ void daemon_tell_unpublished(struct daemon *d, const struct relay_action *publis
     if (publish->id == *blamed_id)
         return;
     *blamed_id = publish->id;
-    LOG(d->log, LOG_LEVEL_ERROR, "row cannot be published, its partition waits", LOG_NUMBER("id", publish->id),
+    LOG(d->log, LOG_LEVEL_ERROR, "row cannot be published, its key waits", LOG_NUMBER("id", publish->id),
         LOG_TEXT("topic", outbox_topic(d->outbox, publish->topic)), LOG_NUMBER("partition", publish->partition),
         LOG_TEXT("reason", reason));
 }
