@@ -47,7 +47,7 @@ BOX_TEST_WITHIN(outbox_start_wants_the_schema, 60)
     postgres_query(p.conninfo, "CREATE TABLE public.plain (a int)");
     check_says(refused(&p, "public.plain"), "\"public.plain\" has no column \"id\"");
     postgres_query(p.conninfo, "UPDATE outbox.meta SET major = 2");
-    check_says(refused(&p, "outbox.event"), "version 2.0, this program works with 1.x only: use a relay of version 2");
+    check_says(refused(&p, "outbox.event"), "version 2.1, this program works with 1.x only: use a relay of version 2");
     postgres_query(p.conninfo, "UPDATE outbox.meta SET major = 1, minor = 7");
     accepted(&p);
     postgres_query(p.conninfo, "UPDATE outbox.meta SET minor = -1");
