@@ -251,6 +251,17 @@ TEST(config_later_settings_at_their_default)
     config_reset(&c);
 }
 
+TEST(config_pooled)
+{
+    struct config c = settings_good("kafka.bootstrap.servers = h:1\ndatabase = host=a,b port=6432\npooled = on\n", NULL, NULL);
+
+    CHECK_EQ(c.pooled, CONFIG_POOLED_ON);
+    config_reset(&c);
+    c = settings_good("kafka.bootstrap.servers = h:1\ndatabase = options=-cjit=off\n", NULL, NULL);
+    CHECK_EQ(c.pooled, CONFIG_POOLED_OFF);
+    config_reset(&c);
+}
+
 TEST(config_long_lines)
 {
     static char text[70000];
