@@ -116,7 +116,8 @@ static char *settings_text(uint32_t statement_ms, bool for_transaction)
 {
     static const size_t longest = sizeof(SETTING) + 60;
     const char *local = for_transaction ? "true" : "false";
-    char *text = malloc((RELIED_ON + 1) * longest), *at = text;
+    const size_t settings_n = RELIED_ON + 1;
+    char *text = malloc(settings_n * longest), *at = text;
 
     if (!text)
         return NULL;
