@@ -9,7 +9,7 @@
 #include "tests/lib/test.h"
 
 /* A busy machine is no reason to think a node dead. */
-#define PATIENT "broker.session.timeout.ms=4000\n"
+#define PATIENT "broker.session.timeout.ms=4000\ncontroller.quorum.fetch.timeout.ms=4000\ncontroller.quorum.election.timeout.ms=2000\n"
 /* A leader that comes back leads again after a second. */
 #define REPLICATED PATIENT "default.replication.factor=3\nmin.insync.replicas=2\nleader.imbalance.check.interval.seconds=1\n"
 

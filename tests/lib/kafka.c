@@ -91,7 +91,7 @@ void kafka_launch(struct kafka *k)
 void kafka_await(struct kafka *k)
 {
     bool up = false;
-    WAIT_UNTIL((up = kafka_topic_partitions(k->bootstrap, NULL) >= 0) || !process_running(&k->server), 60);
+    WAIT_UNTIL((up = kafka_topic_partitions(k->bootstrap, NULL) >= 0) || !process_running(&k->server), 120);
     if (!up)
         test_fail(__FILE__, __LINE__, "Kafka does not start:\n%s", process_output(&k->server));
 }
