@@ -37,11 +37,11 @@ BOX_TEST_WITHIN(outbox_marks_by_pair, 60)
     CHECK_EQ(box_fetch(b, 0), 10);
     postgres_query(p.conninfo, "UPDATE outbox.event SET event_id = gen_random_uuid() WHERE id = 3; DELETE FROM outbox.event WHERE id = 5");
     box_mark(b, 0, 8);
-    CHECK_EQ(b->missed_n, 2);
+    CHECK(b->missed_n == 2 && b->missed[0] == 3 && b->missed[1] == 5);
     CHECK_STR(postgres_query(p.conninfo, "SELECT string_agg(id::text, ',' ORDER BY id) FROM outbox.event WHERE sent_at IS NULL"), "3,9,10");
-    /* A mark whose answer was lost is sent again. */
-    box_mark(b, 0, 8);
-    CHECK_EQ(b->missed_n, 2);
+    /* A mark whose answer was lost is sent again; what is not there is told again. */
+    box_mark_again(b, 0, 8);
+    CHECK(b->missed_n == 2 && b->missed[0] == 3 && b->missed[1] == 5);
     box_free(b);
 }
 
@@ -54,8 +54,11 @@ BOX_TEST_WITHIN(outbox_marks_by_deleting, 60)
     CHECK_EQ(box_fetch(b, 0), 10);
     postgres_query(p.conninfo, "UPDATE outbox.event SET event_id = gen_random_uuid() WHERE id = 3");
     box_mark(b, 0, 8);
-    CHECK_EQ(b->missed_n, 1);
+    CHECK(b->missed_n == 1 && b->missed[0] == 3);
     CHECK_STR(postgres_query(p.conninfo, "SELECT string_agg(id::text, ',' ORDER BY id) FROM outbox.event"), "3,9,10");
+    box_mark_again(b, 0, 9); /* design review 31: who deleted the first eight, nobody can tell */
+    CHECK_EQ(b->missed_n, 0);
+    CHECK_STR(postgres_query(p.conninfo, "SELECT string_agg(id::text, ',' ORDER BY id) FROM outbox.event"), "3,10");
     box_free(b);
 }
 

@@ -97,6 +97,9 @@ static void check_fetches(const struct postgres *p)
     text = plan(p, SQL_CATCH_UP, "int8, int8, text, int4, int8, int4", "10000, 40000, 't', 2000, 8000000, 1000000");
     check_keyed(text, 1);
     CHECK(strstr(text, "(actual rows=2000 loops=1)") != NULL);
+    text = plan(p, SQL_PATROL, "int8, int8, int4", "10000, 40000, 2000");
+    check_keyed(text, 1);
+    CHECK(strstr(text, "(actual rows=2000 loops=1)") != NULL);
 }
 
 /* Never analysed, analysed when it was empty, analysed when it was full: one plan. */
@@ -127,6 +130,11 @@ static void check_marks(const struct postgres *p)
     check_absent(text, "Memoize");
     if (count(text, "Index Scan using event_pkey on event e") != 1)
         test_fail(__FILE__, __LINE__, "the marks are not made by the primary key:\n%s", text);
+    text = plan(p, SQL_MISSED, "int8[], uuid[]", "public.ids(1, 3000, 1), public.uuids(2999)");
+    check_keyed(text, 1);
+    check_absent(text, "Hash");
+    check_absent(text, "Merge");
+    CHECK(strstr(text, "loops=3000)") != NULL);
 }
 
 BOX_TEST_WITHIN(outbox_marks_go_by_the_primary_key, 60)

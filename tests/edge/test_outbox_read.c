@@ -249,6 +249,35 @@ BOX_TEST_WITHIN(outbox_catch_up_reads_one_topic, 60)
 }
 
 /* When topic numbers run short the read ends before the row that would need one. */
+/* Rows of all topics, enough to recognise and to place them, and nothing is held. */
+BOX_TEST_WITHIN(outbox_patrol_reads_all_topics_without_their_bytes, 60)
+{
+    struct postgres p = box_postgres(NULL);
+    struct box *b = box_ready(&p);
+    struct row rows[2];
+
+    insert(&p, 100);
+    CHECK_EQ(box_fetch(b, 0), 100);
+    rows[0] = b->rows[39];
+    rows[1] = b->rows[50];
+    postgres_query(p.conninfo, "UPDATE outbox.event SET sent_at = now() WHERE id NOT IN (1, 40, 51, 60, 100)");
+    CHECK_EQ(box_patrol(b, 40, 99, 1000), 3);
+    CHECK(box_token_is(b, b->read.token));
+    CHECK_EQ(b->read.upto, INT64_MAX);
+    for (unsigned i = 0; i < 2; i++) {
+        CHECK(b->rows[i].id == rows[i].id && b->rows[i].topic == rows[i].topic && b->rows[i].partition == rows[i].partition);
+        CHECK(b->rows[i].key_hash == rows[i].key_hash && b->rows[i].spread == rows[i].spread && !b->rows[i].settled);
+        CHECK(memcmp(b->rows[i].event_id.bytes, rows[i].event_id.bytes, 16) == 0);
+    }
+    CHECK(b->rows[0].topic != b->rows[1].topic);
+    CHECK_EQ(b->rows[2].id, 60);
+    CHECK_EQ(outbox_bytes(b->outbox), 0);
+    CHECK_EQ(box_patrol(b, 1, 100, 2), 2); /* cut */
+    CHECK_EQ(b->read.upto, 40);
+    CHECK_EQ(box_patrol(b, 41, 50, 2), 0);
+    box_free(b);
+}
+
 BOX_TEST_WITHIN(outbox_fetch_is_cut_where_topics_run_short, 60)
 {
     struct postgres p = box_postgres(NULL);
