@@ -38,8 +38,6 @@ static const struct way {
 /* Points that nothing here leads to, and why. */
 static const char *const never[] = {
     "forget", /* only when three quarters of 1 024 topics are in use */
-    "patrol", /* not performed yet */
-    "on-patrolled",
 };
 
 static bool begins(const char *text, const char *with)
@@ -230,4 +228,68 @@ TEST_WITHIN(crash_points_stop, 400)
 TEST_WITHIN(crash_points_error, 300)
 {
     strike_first("points-error", "error", LINE_D(2) | LINE_D(3));
+}
+
+/* --- all occurrences ---------------------------------------------------------------------------------------------- */
+
+/* The first times one by one, later ones with growing steps: some points are passed for each row. Until a run ends undisturbed. */
+static void strike_all(const char *name, const char *kind, unsigned windows)
+{
+    struct points *p = points_begin(name);
+
+    for (unsigned i = 0; i < p->n; i++) {
+        struct point *point = &p->list[i];
+        unsigned n = 1;
+
+        if (!is_reachable(point->name) || (strcmp(kind, "error") == 0 && !point->error))
+            continue;
+        while (n < 10000 && strike(p, point, n, kind))
+            n += n < 4 ? 1 : n / 2;
+        CHECK(point->struck);
+    }
+    (void)line_relay(p->line, NULL);
+    line_end(p->line, &(struct line_expected){.seconds = 60, .windows = windows});
+}
+
+TEST_WITHIN(long_points_kill, 3600)
+{
+    strike_all("points-kill-all", "kill", LINE_D(1));
+}
+
+TEST_WITHIN(long_points_stop, 3600)
+{
+    strike_all("points-stop-all", "stop", LINE_D(1) | LINE_D(4));
+}
+
+TEST_WITHIN(long_points_error, 3600)
+{
+    strike_all("points-error-all", "error", LINE_D(2) | LINE_D(3));
+}
+
+/* Any point, any kind, any time. */
+static void strike_at_random(const char *name, unsigned times, unsigned seed)
+{
+    static const char *const kinds[] = {"kill", "stop", "error"};
+    struct points *p = points_begin(name);
+
+    while (p->line->faults < times) {
+        struct point *point = &p->list[(seed = seed * 1103515245 + 12345, seed >> 16) % p->n];
+        const char *kind = kinds[(seed >> 8) % 3];
+        unsigned n = 1 + (seed >> 20) % ((seed >> 12) % 4 == 0 ? 500 : 10);
+
+        if (is_reachable(point->name) && (strcmp(kind, "error") != 0 || point->error))
+            (void)strike(p, point, n, kind);
+    }
+    (void)line_relay(p->line, NULL);
+    line_end(p->line, &(struct line_expected){.seconds = 60, .windows = LINE_D(1) | LINE_D(2) | LINE_D(3) | LINE_D(4)});
+}
+
+TEST_WITHIN(crash_points_at_random, 300)
+{
+    strike_at_random("points-random", 15, 1);
+}
+
+TEST_WITHIN(long_points_at_random, 1800)
+{
+    strike_at_random("points-random-long", 200, 2);
 }
