@@ -125,7 +125,7 @@ static bool wait_for_strike(struct line *l, struct process *relay, const char *p
             asked = true;
         }
         line_burst(l, BURST_ROWS);
-        test_pause();
+        line_look(l);
     }
     return true;
 }
@@ -162,7 +162,6 @@ static void after_stop(struct points *p, struct process *relay)
 /* It goes on by itself. One that was stopping already stops. */
 static void after_error(struct line *l, struct process *relay)
 {
-    line_look(l);
     int64_t id = last_id(l);
 
     if (!e2e_said(relay, "event=stopping")) {
@@ -181,6 +180,7 @@ static bool strike(struct points *p, struct point *point, unsigned n, const char
 
     (void)snprintf(spec, sizeof spec, "FAULT_POINT=%s%s:%u:%s", way_to(point->name), point->name, n, kind);
     line_burst(l, BURST_ROWS);
+    line_look(l);
     relay = line_relay_with(l, (const char *const[]){"--lease-ttl-ms", "1000", "--backoff-max-ms", "300", NULL}, NULL,
                             (const char *const[]){spec, NULL}, p->binary);
     if (!wait_for_strike(l, relay, point->name)) {
@@ -193,7 +193,9 @@ static bool strike(struct points *p, struct point *point, unsigned n, const char
         after_stop(p, relay);
     else
         after_error(l, relay);
-    line_hit(l, kind, "first at %s: its log says so", point->name);
+    /* An error may be seen a moment late, when the burst before it has been settled: such a one does not count. */
+    if (l->unsettled >= LINE_UNSETTLED_MIN)
+        line_hit(l, kind, "first at %s: its log says so", point->name);
     point->struck = true;
     (void)printf("    %s %s, occurrence %u\n", kind, point->name, n);
     return true;
@@ -286,7 +288,7 @@ static void strike_at_random(const char *name, unsigned times, unsigned seed)
 
 TEST_WITHIN(crash_points_at_random, 300)
 {
-    strike_at_random("points-random", 15, 1);
+    strike_at_random("points-random", 8, 1);
 }
 
 TEST_WITHIN(long_points_at_random, 1800)
