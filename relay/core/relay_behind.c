@@ -75,9 +75,11 @@ void relay_topic_goes_behind(struct relay *r, uint64_t now_ms, uint32_t topic, e
     struct behind *b = relay_behind_of(r);
     struct topics *t = relay_topics(r);
     int64_t from = gaps_highest(relay_gaps_of(r)) + 1;
+    bool probing = false;
 
     for (uint32_t lane = topics_first_lane(t, topic); lane != TOPICS_NO_LANE; lane = topics_next_lane(t, lane)) {
         from = relay_least(from, relay_lane_take(r, lane));
+        probing |= topics_lane_probe(t, lane) && window_lane_unacked(relay_window(r), lane) > 0;
         if (!behind_is(b, lane))
             continue;
         from = relay_least(from, behind_from(b, lane));
@@ -87,6 +89,8 @@ void relay_topic_goes_behind(struct relay *r, uint64_t now_ms, uint32_t topic, e
     if (behind_go(b, relay_topic_record(r, topic), from, now_ms, false))
         relay_note(r, (struct relay_told){
                           .note = RELAY_NOTE_TOPIC_BEHIND, .fault = fault, .topic = topic, .partition = RELAY_WHOLE_TOPIC, .from = from});
+    if (probing) /* two sessions know no order: it goes on through the one that has rows of it */
+        behind_probe(b, relay_topic_record(r, topic), 0);
 }
 
 void relay_topic_instead(struct relay *r, uint64_t now_ms, uint32_t lane)

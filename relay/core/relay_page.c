@@ -249,6 +249,8 @@ static bool page_take_row(struct relay *r, const struct page_row *p, const struc
     to = relay_lane_to(r, p->lane, p->key);
     if (to == TOPICS_NO_LANE)
         return false;
+    if (to != p->lane && !page_has(r, p->key_record, id) && !page_has(r, p->lane, id) && !page_has(r, p->topic_record, id))
+        return true; /* but not past rows that are on their way through the main session: the patrol finds it later */
     *ret_slot = relay_row_admit(r, p->row, to, p->key, read);
     return true;
 }

@@ -137,6 +137,8 @@ void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum rela
     int64_t id = window_id(relay_window(r), slot);
 
     relay_break_session(r, topics_lane_probe(relay_topics(r), lane) ? RELAY_PROBE : RELAY_MAIN, why);
+    if (is_of_row(why) || why == RELAY_FAULT_TOPIC) /* the fatal error that comes first does not say so */
+        r->sessions[topics_lane_probe(relay_topics(r), lane) ? RELAY_PROBE : RELAY_MAIN].fault = why;
     if (is_of_row(why) && row_was_alone(r, lane)) {
         learn_limit(r, now_ms, lane, why);
         relay_key_fails(r, now_ms, slot, why);

@@ -204,6 +204,7 @@ struct statement {
     uint32_t read[READ_MAX], read_n, missed, writers_n;
     struct relay_writer writers[WRITERS_MAX];
     bool settled[READ_MAX], complete, held, granted, floor_reset;
+    uint32_t missed_rows[GAPS_MAX];
     int64_t missed_ids[GAPS_MAX], whole_upto, last_id, floor, records[TOPICS][RECORDS_MAX];
     struct saved_key keys[SAVED_KEYS_MAX];
     uint64_t insert_lsn, flush_lsn;
@@ -294,6 +295,7 @@ struct request {
     bool used;
     int process;
     uint32_t life, session, pid, topic, partition, base, seq, n, attempt;
+    uint64_t sent_at;
     uint32_t row[BATCH_MAX];
     enum reply reply;
     enum relay_fault why;

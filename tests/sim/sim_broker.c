@@ -37,15 +37,18 @@ static bool is_copy(const struct producer_state *producer, uint32_t seq)
     return false;
 }
 
-/* A producer that was silent for so long is a new one. Not if its process slept meanwhile: librdkafka repeats what was in flight as soon as it
+/* A producer that was silent for so long is a new one. Not while the network holds requests of it for as long; nor if its process slept meanwhile: librdkafka repeats what was in flight as soon as it
  * wakes, before anybody could end the session. */
 static void forget(struct sim *sim, const struct request *request, struct producer_state *producer)
 {
     uint32_t after_ms = sim->mix.expiration_ms;
     const struct process *p = &sim->processes[request->process];
-    if (!producer->known || !after_ms || sim->now - producer->last_ms < after_ms || p->woken_at > producer->last_ms)
+    if (!producer->known || !after_ms || sim->now - producer->last_ms < after_ms || sim->now - request->sent_at > after_ms / 2 ||
+        p->woken_at > producer->last_ms)
         return;
     sim_fired(sim, FAULT_FORGOTTEN);
+    for (uint32_t i = 0; i < request->n; i++) /* it may be a repeat */
+        sim->rows[request->row[i]].excused |= request->attempt > 0;
     *producer = (struct producer_state){0};
 }
 

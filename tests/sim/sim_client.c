@@ -126,6 +126,7 @@ static void transmit(struct sim *sim, struct session *session, uint32_t topic, u
     request->process = session->process;
     request->life = process_of_session(sim, session)->life;
     request->session = session->number;
+    request->sent_at = sim->now;
     request->pid = lane->pid;
     request->topic = topic;
     request->partition = partition;

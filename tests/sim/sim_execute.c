@@ -102,8 +102,10 @@ static void mark(struct sim *sim, struct statement *s)
         bool there = sim->db.state[row] == ROW_COMMITTED && sim->rows[row].id == s->firsts[i];
         if (there)
             database_mark(sim, row);
-        else
+        else {
+            s->missed_rows[s->missed] = row;
             s->missed_ids[s->missed++] = s->firsts[i];
+        }
     }
 }
 
