@@ -28,8 +28,9 @@ static bool record_is_free(const struct relay *r, uint32_t record)
 {
     const struct behind *b = relay_behind_of(r);
 
-    if (relay_is_key_record(r, record))
-        return keys_idle(relay_keys(r), record - relay_key_record(r, 0));
+    if (relay_is_key_record(r, record)) /* what stops all of a topic has precedence over what stops one key */
+        return keys_idle(relay_keys(r), record - relay_key_record(r, 0)) &&
+               !behind_probes(b, relay_topic_record(r, relay_record_topic(r, record)));
     if (behind_probes(b, record))
         return record < r->limits.lanes_max ? lane_is_clear(r, record) && lane_is_clear(r, relay_lane_probe(r, record))
                                             : topic_is_clear(r, relay_record_topic(r, record));

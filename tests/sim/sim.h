@@ -273,7 +273,7 @@ struct topic {
 };
 
 struct producer_state {
-    bool known;
+    bool known, forgotten; /* forgotten: it was known before */
     uint64_t last_ms;
     uint32_t next, base[IN_FLIGHT_MAX], batches;
 };

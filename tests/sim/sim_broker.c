@@ -47,9 +47,7 @@ static void forget(struct sim *sim, const struct request *request, struct produc
         p->woken_at > producer->last_ms)
         return;
     sim_fired(sim, FAULT_FORGOTTEN);
-    for (uint32_t i = 0; i < request->n; i++) /* it may be a repeat */
-        sim->rows[request->row[i]].excused |= request->attempt > 0;
-    *producer = (struct producer_state){0};
+    *producer = (struct producer_state){.forgotten = true};
 }
 
 static enum reply append(struct sim *sim, const struct request *request)
@@ -62,6 +60,8 @@ static enum reply append(struct sim *sim, const struct request *request)
     if (!follows)
         return REPLY_SEQUENCE;
     producer->known = true;
+    for (uint32_t i = 0; producer->forgotten && i < request->n; i++) /* it may be a repeat */
+        sim->rows[request->row[i]].excused |= request->attempt > 0;
     producer->last_ms = sim->now;
     producer->base[producer->batches++ % IN_FLIGHT_MAX] = request->seq;
     producer->next = request->seq + request->n;
