@@ -82,7 +82,7 @@ planted  := $(B)/planted-tests
 scripts  := $(wildcard tests/layers_test.sh tests/style_test.sh tests/named_tests.sh) $(if $(main_src),$(if $(wildcard README.md),$(wildcard tests/settings.sh)))
 run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) 'tests/harness_test.sh $(planted)' $(scripts)
 for_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) $(planted) $(relay)
-run_sim  := $(sim) $(if $(mutants),$(wildcard tests/sim/mutants.sh))
+run_sim  := $(sim) '$(sim) --outage --seeds 20' $(if $(mutants),$(wildcard tests/sim/mutants.sh))
 run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
 crash    := $(if $(filter crash,$(suites)),$(B)/test-crash)
 # Names of tests say where they run.

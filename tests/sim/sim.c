@@ -248,16 +248,16 @@ static void on_inspect(struct sim *sim, const struct event *event)
         if (p->alive && p->stopping && !p->paused && sim->now > p->stop_at + sim->limits.shutdown_ms + 5000)
             sim_violation(sim, "liveness", "the relay does not stop");
     }
-    if (sim->now > 300000)
+    if (sim->now > (sim->outage ? OUTAGE_MS : 0) + 300000)
         sim_violation(sim, "simulator", "the writers do not finish");
     if (writers_done(sim) && !sim->finish_by)
-        sim->finish_by = sim->now + 30000;
-    bool keys_run_short = sim->limits.keys_max < 20; /* then their lanes wait instead */
+        sim->finish_by = sim->now + (sim->outage ? 120000 : 30000); /* four times the longest backoff */
+    bool keys_run_short = sim->limits.keys_max < 20;                /* then their lanes wait instead */
     if (sim->finish_by && !sim->healed && (oracle_isolated(sim) || sim->now > sim->finish_by || keys_run_short)) {
         if (!keys_run_short && !oracle_isolated(sim))
             oracle_late(sim);
         writers_heal(sim);
-        sim->finish_by = sim->now + 30000;
+        sim->finish_by = sim->now + (sim->outage ? 120000 : 30000); /* four times the longest backoff */
     }
     if (sim->finish_by && !sim->stopped_by) {
         if (oracle_finished(sim)) {
@@ -270,7 +270,22 @@ static void on_inspect(struct sim *sim, const struct event *event)
     }
     if (sim->stopped_by && !process_any(sim))
         sim->over = true;
-    sim_at(sim, sim->now + 10, on_inspect);
+    sim_at(sim, sim->now + (sim->now < sim->away_until ? 1000 : 10), on_inspect);
+}
+
+/* Ten hours at a pace that can be simulated. Nobody refuses anything, so that any attempt that is charged is charged to the outage. */
+static void choose_outage(struct sim *sim)
+{
+    struct relay_limits *limits = &sim->limits;
+    sim->mix.unpublished = 0;
+    sim->mix.wal_flush_ms = 5000;
+    limits->poll_max_ms = 2000;
+    limits->lease_ttl_ms = 30000;
+    limits->lease_margin_ms = 6000;
+    limits->backoff_max_ms = 30000;
+    limits->stuck_ms = 1000;
+    limits->patrol_ms = 5000;
+    limits->patrol_back_ms = 3600000;
 }
 
 static void start(struct sim *sim, uint64_t seed)
@@ -289,6 +304,8 @@ static void start(struct sim *sim, uint64_t seed)
     memset(sim->statements, 0, sizeof sim->statements);
     choose_mix(sim);
     choose_limits(sim);
+    if (sim->outage)
+        choose_outage(sim);
     broker_start(sim);
     database_start(sim);
     writers_start(sim);

@@ -49,6 +49,8 @@ enum {
     NOBODY = -1
 };
 
+#define OUTAGE_MS (10ull * 3600 * 1000) /* of the broker, with --outage */
+
 struct sim;
 struct event;
 typedef void event_run(struct sim *sim, const struct event *event);

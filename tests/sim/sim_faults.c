@@ -288,7 +288,7 @@ static void on_keep_running(struct sim *sim, const struct event *event)
         else
             process_stop(sim, p);
     }
-    sim_at(sim, sim->now + 20, on_keep_running);
+    sim_at(sim, sim->now + (sim->now < sim->away_until ? 500 : 20), on_keep_running);
 }
 
 /* The topic gets one partition more, once its count is pinned. */
@@ -300,8 +300,33 @@ static void on_grow(struct sim *sim, const struct event *event)
         sim_at(sim, sim->now + 50, on_grow)->a = event->a;
 }
 
+static void on_outage(struct sim *sim, const struct event *event)
+{
+    (void)event;
+    sim_fired(sim, FAULT_AWAY);
+    sim->away_until = sim->now + OUTAGE_MS;
+}
+
+/* The broker goes away in the middle of the work, and meanwhile relays and database have their own troubles. */
+static void outage_start(struct sim *sim)
+{
+    static const enum fault planned[] = {FAULT_KILL, FAULT_STOP, FAULT_PAUSE, FAULT_CRASH, FAULT_CONNECTION, FAULT_OUTCOME, FAULT_TOPIC};
+    sim_at(sim, sim_between(sim, 500, 4000), on_outage);
+    for (uint32_t i = 0; i < 20; i++)
+        sim_at(sim, 100 + sim_below(sim, (uint32_t)OUTAGE_MS), on_fault)->a = planned[sim_below(sim, sizeof planned / sizeof planned[0])];
+    for (uint32_t t = 0; t < TOPICS; t++)
+        sim_at(sim, 2000, on_grow)->a = t;
+    sim->faults_end = OUTAGE_MS + 5000;
+    sim_at(sim, sim->faults_end, on_over);
+    sim_at(sim, 0, on_keep_running);
+}
+
 void faults_start(struct sim *sim)
 {
+    if (sim->outage) {
+        outage_start(sim);
+        return;
+    }
     static const enum fault planned[] = {FAULT_KILL,      FAULT_STOP,        FAULT_PAUSE,      FAULT_CRASH,       FAULT_CRASH_POOLED,
                                          FAULT_FAILOVER,  FAULT_TRUNCATE,    FAULT_CONNECTION, FAULT_OUTCOME,     FAULT_FAILOVER_POOLED,
                                          FAULT_STUCK,     FAULT_LONG_WRITER, FAULT_TOPIC,      FAULT_FEWER,       FAULT_ROW,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sim [--seeds N] [--first SEED] [--jobs N] [--trace SEED] [--without CHECK] [--stop]
+/* sim [--seeds N] [--first SEED] [--jobs N] [--trace SEED] [--without CHECK] [--outage] [--stop]
  *
+ * --outage: seeds in which the broker is away for ten hours.
  * Runs seeds in a few processes at once and adds up what they tell. */
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@ struct options {
     uint64_t seeds, first, jobs;
     const char *without; /* a check that is left out */
     bool stop, trace;    /* stop: at the first violation */
+    bool outage;
 };
 
 struct sums {
@@ -59,6 +61,10 @@ static bool read_options(struct options *options, int argc, char **argv)
             options->stop = true;
             continue;
         }
+        if (strcmp(argv[i], "--outage") == 0) {
+            options->outage = true;
+            continue;
+        }
         i++;
         if (strcmp(argv[i - 1], "--without") == 0 && value) {
             options->without = value;
@@ -88,9 +94,10 @@ static struct sums run_some(const struct options *options, uint64_t job)
     signal(SIGALRM, on_end);
     sim->without = options->without;
     sim->tracing = options->trace;
+    sim->outage = options->outage;
     for (uint64_t i = job; i < options->seeds && !(options->stop && sums.failed); i += options->jobs) {
         seed_now = (sig_atomic_t)(options->first + i);
-        alarm(SEED_SECONDS);
+        alarm(options->outage ? 10 * SEED_SECONDS : SEED_SECONDS);
         bool passed = sim_run(sim, options->first + i);
         sums.passed += passed;
         sums.failed += !passed;
@@ -153,7 +160,7 @@ int main(int argc, char **argv)
     struct sums sums = {0};
     int fds[JOBS_MAX];
     if (!read_options(&options, argc, argv)) {
-        fprintf(stderr, "usage: sim [--seeds N] [--first SEED] [--jobs N] [--trace SEED] [--without CHECK] [--stop]\n");
+        fprintf(stderr, "usage: sim [--seeds N] [--first SEED] [--jobs N] [--trace SEED] [--without CHECK] [--outage] [--stop]\n");
         return 2;
     }
     for (uint64_t job = 0; job < options.jobs; job++)
