@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/crash/line.h"
 #include "tests/lib/test.h"
@@ -71,7 +72,10 @@ static struct points *points_begin(const char *name)
 
     p->binary = getenv("TEST_FAULTS_BINARY");
     if (p->binary == NULL)
-        test_fail(__FILE__, __LINE__, "TEST_FAULTS_BINARY must name a relay that was built with FAULTS=1");
+        p->binary = TEST_BUILD_FOLDER "-faults/outbox-relay";
+    if (access(p->binary, X_OK) != 0)
+        test_fail(__FILE__, __LINE__, "there is no %s: make faulty, or name a relay that was built with FAULTS=1 in TEST_FAULTS_BINARY",
+                  p->binary);
     list = process_start((const char *[]){p->binary, "run", "--database", "host=x", "--kafka.bootstrap.servers", "x", NULL},
                          (const char *[]){"FAULT_POINT=list", NULL}, "list.txt");
     CHECK_EQ(process_wait(&list, 10), 0);
