@@ -87,7 +87,9 @@ run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
 crash    := $(if $(filter crash,$(suites)),$(B)/test-crash)
 # Names of tests say where they run.
 run_e2e  := $(if $(crash),'$(crash) e2e_')
-run_crash := $(if $(crash),'$(crash) crash_')
+# These mostly wait, so several run at once.
+CRASH_PARTS ?= 3
+run_crash := $(if $(crash),'tests/parts.sh $(CRASH_PARTS) $(crash) crash_')
 run_long := $(if $(crash),'$(crash) long_')
 for_sim  := $(sim) $(mutant_sims)
 

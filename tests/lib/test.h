@@ -11,7 +11,8 @@
  * contains one of them run. `--list` lists. Exit status 1 when anything failed, or when nothing ran.
  *
  * What a test writes is shown only if it fails, together with the ends of the *.log files of its temp folder. Whatever it left running is
- * killed. In the environment, TEST_SLOW=4 makes every deadline four times as long (for valgrind), TEST_KEEP=1 keeps the temp folder.
+ * killed. In the environment, TEST_SLOW=4 makes every deadline four times as long (for valgrind), TEST_KEEP=1 keeps the temp folder,
+ * TEST_PART=2/3 runs every third test, from the second on.
  */
 #ifndef TESTS_LIB_TEST_H
 #define TESTS_LIB_TEST_H

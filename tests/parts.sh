@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# parts.sh N PROGRAM ARGUMENT...: run a test program's tests in N processes at once, which share nothing. Tests of whole services mostly wait.
+# Lines come as they are written; the last line is the sum, `N passed, N failed`.
+set -u
+parts=$1
+shift
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+trap 'kill 0; exit 130' INT TERM
+part=1
+while [ "$part" -le "$parts" ]; do
+    {
+        TEST_PART=$part/$parts "$@" 2>&1
+        echo $? >"$folder/$part.status"
+    } | tee "$folder/$part" | grep -v '^[0-9]* passed, [0-9]* failed$' &
+    part=$((part + 1))
+done
+wait
+passed=0 failed=0
+part=1
+while [ "$part" -le "$parts" ]; do
+    last=$(tail -n 1 "$folder/$part")
+    if expr "$last" : '[0-9][0-9]* passed, [0-9][0-9]* failed$' >/dev/null; then
+        p=${last%% passed*} f=${last##*passed, } f=${f%% failed*}
+        passed=$((passed + p)) failed=$((failed + f))
+    else
+        echo "part $part of $*: ended with status $(cat "$folder/$part.status") and without a closing line"
+        failed=$((failed + 1))
+    fi
+    part=$((part + 1))
+done
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 0 ]
