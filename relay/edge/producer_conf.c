@@ -101,6 +101,7 @@ const char *producer_refuses(const char *name, const char *value)
 
 static const struct producer_property defaults[] = {
     {"client.id", "outbox-relay"},         {"linger.ms", "0"}, {"max.in.flight", "5"}, {"socket.nagle.disable", "true"},
+    {"reconnect.backoff.max.ms", "2000"}, /* librdkafka's 10 s: so long after a broker is back */
     {"allow.auto.create.topics", "false"},
 };
 

@@ -122,6 +122,7 @@ TEST(producer_conf_forces_and_derives)
     conf = producer_conf_new_session(properties, 2, &(struct producer_queue){RELAY_PROBE, 50000, 64 << 20, 400000}, error, sizeof error);
     CHECK_EQ(producer_conf_number(conf, "batch.size"), 300000);
     CHECK_EQ(producer_conf_number(conf, "linger.ms"), 0);
+    CHECK_EQ(producer_conf_number(conf, "reconnect.backoff.max.ms"), 2000);
     text_size = sizeof text;
     CHECK_EQ(rd_kafka_conf_get(conf, "client.id", text, &text_size), RD_KAFKA_CONF_OK);
     CHECK_STR(text, "outbox-relay-probe");
