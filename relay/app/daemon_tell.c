@@ -145,6 +145,7 @@ static void tell_key(struct daemon *d, const struct relay_action *n)
 static void tell_event(struct daemon *d, const struct relay_action *n)
 {
     bool phantom = n->note == RELAY_NOTE_PHANTOM;
+    struct log_field topic = {.name = NULL}; /* that of a mark from before a crash is not known any more */
     char event_id[37];
 
     daemon_event_id_print(&n->event_id, event_id);
@@ -152,9 +153,11 @@ static void tell_event(struct daemon *d, const struct relay_action *n)
         stats_count_phantom(d->stats);
     else
         stats_count_patrol_found(d->stats);
+    if (n->topic != UINT32_MAX)
+        topic = LOG_TEXT("topic", outbox_topic(d->outbox, n->topic));
     LOG(d->log, LOG_LEVEL_ERROR,
         phantom ? "event was published, and the database does not have it" : "event was passed by, and is published now",
-        LOG_NUMBER("id", n->id), LOG_TEXT("event_id", event_id), LOG_TEXT("topic", outbox_topic(d->outbox, n->topic)));
+        LOG_NUMBER("id", n->id), LOG_TEXT("event_id", event_id), topic);
 }
 
 /* Rows that another relay, or a later read, may bring again although Kafka has them: what a duplicate is put down to. */
