@@ -90,6 +90,9 @@ static void publish(struct daemon *d, const struct relay_action *action)
     record.payload_n = row.payload_n;
     record.timestamp_ms = row.created_ms;
     fault = producer_publish(d->producer, action->session, &record, &code);
+#ifdef MUTANT_MARK_BEFORE_REPORT
+    outbox_drop(d->outbox, action->slot);
+#endif
     if (fault == RELAY_FAULT_NONE)
         return;
     daemon_tell_code(d, action->session, code);

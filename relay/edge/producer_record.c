@@ -63,6 +63,9 @@ rd_kafka_resp_err_t record_hand(rd_kafka_t *client, rd_kafka_topic_t *topic, con
         {.vtype = RD_KAFKA_VTYPE_KEY, .u.mem = {.ptr = (void *)(uintptr_t)record->key, .size = record->key_n}},
         {.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = timestamp_ms},
         {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = (void *)(uintptr_t)record->slot},
+#ifdef MUTANT_MARK_BEFORE_REPORT /* the row's bytes end before its report */
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+#endif
         {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers},
     };
 

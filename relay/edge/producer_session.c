@@ -49,6 +49,9 @@ static void tell_report(struct session *s, const rd_kafka_message_t *message)
 
     assert(s->handed > 0);
     s->handed--;
+#ifdef MUTANT_MARK_BEFORE_REPORT
+    return;
+#endif
     if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
         p->callbacks.on_delivered(p->data, s->which, slot);
         return;

@@ -17,6 +17,12 @@ int line_said_times(const struct process *p, const char *words)
     return n;
 }
 
+bool line_calm(const struct process *relay)
+{
+    return line_said_times(relay, "level=error") == 0 &&
+           line_said_times(relay, "level=warning") == line_said_times(relay, "level=warning event=librdkafka");
+}
+
 void line_role(struct line *l, const char *attributes)
 {
     (void)postgres_query(l->e.db.conninfo, "CREATE ROLE relay LOGIN IN ROLE outbox_relay %s", attributes);

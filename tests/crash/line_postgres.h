@@ -3,11 +3,13 @@
 #ifndef TESTS_CRASH_LINE_POSTGRES_H
 #define TESTS_CRASH_LINE_POSTGRES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tests/crash/line.h"
 
 int line_said_times(const struct process *p, const char *words); /* in its log so far */
+bool line_calm(const struct process *relay);                     /* it warned of nothing so far; librdkafka may have */
 
 /* Relays log in as "relay" from now on, a role with the rights of outbox_relay and the `attributes` of CREATE ROLE. */
 void line_role(struct line *l, const char *attributes);

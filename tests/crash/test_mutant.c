@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Relays with one rule broken, on real services: the line that must catch each, and the same line with the relay as it is
+ * (crash_unbroken_...). A line of a mutant passes only if the oracle finds what it is expected to find. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/crash/evidence.h"
+#include "tests/crash/held.h"
+#include "tests/crash/line.h"
+#include "tests/crash/line_postgres.h"
+#include "tests/crash/page.h"
+#include "tests/lib/proxy.h"
+#include "tests/lib/test.h"
+
+#define MUTANT(name) TEST_SOURCE_FOLDER "/build/mutant-" name "/outbox-relay"
+
+/* Names of topics are taken once. */
+static const char *name_of(const char *name, const char *binary)
+{
+    static char text[64];
+
+    (void)snprintf(text, sizeof text, "%s%s", name, binary != NULL ? "-broken" : "");
+    return text;
+}
+
+static struct process *relay_of(struct line *l, const char *binary, const char *const *more)
+{
+    return line_relay_with(l, more, NULL, NULL, binary);
+}
+#define RELAY_OF(l, binary, ...) relay_of((l), (binary), (const char *const[]){__VA_ARGS__, NULL})
+
+/* The end of a mutant's line: whatever is not marked by now stays so. */
+static struct oracle_verdict mutant_verdict(struct line *l)
+{
+    struct oracle_question question = {.database = l->e.db.conninfo, .bootstrap = l->e.kafka, .topics = l->topics};
+    struct oracle_verdict v;
+    char error[512];
+
+    CHECK(l->faults > 0);
+    process_signal(&l->e.load, SIGTERM);
+    e2e_load_end(&l->e, 30);
+    for (uint64_t end_ms = test_now_ms() + 6000; e2e_unmarked(&l->e) > 0 && test_now_ms() < end_ms;)
+        test_pause();
+    for (unsigned i = 0; i < l->relays_n; i++)
+        process_signal(&l->relay[i], SIGKILL);
+    if (!oracle_judge(&question, &v, error, sizeof error))
+        test_fail(__FILE__, __LINE__, "%s", error);
+    evidence_tell(l->faults, "mutant of %s: %lld lost, %lld phantoms, %lld misordered, %lld false marks, %lld duplicates of %lld events",
+                  l->name, (long long)v.lost, (long long)v.phantoms, (long long)v.misordered, (long long)v.false_marks,
+                  (long long)v.duplicates, (long long)v.committed);
+    int64_t duplicates = v.duplicates;
+    oracle_forget(&v);
+    v.duplicates = duplicates;
+    return v;
+}
+
+/* --- mark before report --------------------------------------------------------------------------------------------- */
+
+/* The broker stops answering, then the relay dies with what it holds. */
+static struct line *frozen_and_killed(struct kafka *k, const char *binary)
+{
+    struct line *l = line_begin(name_of("early-marks", binary), &(struct line_options){.e2e.kafka = k->bootstrap});
+    struct process *relay = relay_of(l, binary, NULL);
+
+    line_publishing(l);
+    process_signal(&k->server, SIGSTOP);
+    line_strike(l);
+    int64_t last_id = e2e_number(&l->e, "SELECT last_value FROM outbox.event_id_seq");
+    WAIT_UNTIL(e2e_number(&l->e, "SELECT last_value FROM outbox.event_id_seq") > last_id + 400, 20);
+    process_signal(relay, SIGKILL);
+    CHECK_EQ(process_wait(relay, 5), 128 + SIGKILL);
+    process_signal(&k->server, SIGCONT);
+    line_hit(l, "the broker is frozen, then the relay is killed", "exit status %d", 128 + SIGKILL);
+    (void)line_relay(l, NULL);
+    return l;
+}
+
+TEST_WITHIN(crash_unbroken_mark_after_report, 90)
+{
+    struct kafka k = kafka_start();
+
+    line_end(frozen_and_killed(&k, NULL), &(struct line_expected){.windows = LINE_D(1)});
+    kafka_stop(&k);
+}
+
+TEST_WITHIN(mutant_mark_before_report, 90)
+{
+    struct kafka k = kafka_start();
+    struct oracle_verdict v = mutant_verdict(frozen_and_killed(&k, MUTANT("MARK_BEFORE_REPORT")));
+
+    CHECK(v.false_marks > 0);
+    CHECK(v.lost > 0);
+    kafka_stop(&k);
+}
+
+/* --- no cold start -------------------------------------------------------------------------------------------------- */
+
+static bool enough_unsettled(struct line *l)
+{
+    line_look(l);
+    return l->unsettled >= LINE_UNSETTLED_MIN;
+}
+
+/* The first batch of the session is refused, the second is on its way and would be accepted. All rows are of one key: librdkafka sends the
+ * second one when more rows come, and has no more than five batches on their way, whatever partitions they are for. */
+static struct line *first_batch_refused(struct kafka *k, const char *binary)
+{
+    struct proxy p = proxy_start();
+    struct line *l = line_begin(name_of("first-batch", binary),
+                                &(struct line_options){.e2e.kafka = k->bootstrap, .load = (const char *const[]){"--orders", "1", NULL}});
+
+    (void)snprintf(l->e.brokers, sizeof l->e.brokers, "127.0.0.1:%d", proxy_listen(&p, "broker", "kafka", k->proxy_port, k->proxied_port));
+    proxy_command(&p, "rule first broker error on=Produce sequence=0 times=1 code=19 delay=800");
+    (void)RELAY_OF(l, binary, "--backoff-max-ms", "500", "--kafka.linger.ms", "0");
+    WAIT_UNTIL(proxy_seen(&p, "first") > 0, 20);
+    WAIT_UNTIL(enough_unsettled(l), 10);
+    WAIT_UNTIL(proxy_hits(&p, "first") > 0, 20);
+    line_hit(l, "the first batch of a session is refused, the second would be accepted", "the proxy's counter: %lld batch refused",
+             (long long)proxy_hits(&p, "first"));
+    line_publishing(l);
+    return l;
+}
+
+TEST_WITHIN(crash_unbroken_cold_start, 90)
+{
+    struct kafka k = kafka_start();
+
+    line_end(first_batch_refused(&k, NULL), &(struct line_expected){.windows = LINE_D(3)});
+}
+
+/* --- marks by id alone ---------------------------------------------------------------------------------------------- */
+
+/* Rows are published and their marks held up; the primary dies, and the standby gives the same ids to other events. */
+static struct line *marks_outstanding_at_failover(const char *binary)
+{
+    struct line *l = line_begin(name_of("marks-outstanding", binary), NULL);
+    struct postgres standby = line_standby(l, NULL);
+    struct process *relay = RELAY_OF(l, binary, "--lease-ttl-ms", "60000", "--backoff-max-ms", "500");
+
+    line_publishing(l);
+    postgres_stop(&standby);
+    int64_t published = page_metric(relay, "outbox_relay_published_total");
+    process_signal(relay, SIGSTOP);
+    line_strike(l);
+    struct held *holder = held_open(l->e.db.conninfo);
+    (void)held_number(holder, "BEGIN; LOCK TABLE outbox.event IN EXCLUSIVE MODE");
+    process_signal(relay, SIGCONT);
+    WAIT_UNTIL(page_metric(relay, "outbox_relay_published_total") > published + 1500, 20);
+    process_signal(relay, SIGSTOP);
+    CHECK(held_number(holder,
+                      "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'outbox-relay mark%%' AND wait_event_type = "
+                      "'Lock'") == 1);
+    postgres_kill(&l->e.db);
+    held_close(holder);
+    postgres_restart(&standby);
+    int64_t back = line_replace(l, &standby);
+    line_burst(l, 2000);
+    process_signal(relay, SIGCONT);
+    WAIT_UNTIL(e2e_said(relay, "event=\"database back\""), 20);
+    line_hit(l, "failover while marks are held up by a lock, ids are given to other events",
+             "a mark waited for the lock; ids go on from %lld", (long long)back);
+    line_publishing(l);
+    return l;
+}
+
+TEST_WITHIN(crash_unbroken_marks_by_pair, 90)
+{
+    line_end(marks_outstanding_at_failover(NULL),
+             &(struct line_expected){.windows = LINE_D(2) | LINE_D(5), .phantoms_min = 1000, .phantoms_max = 100000});
+}
+
+TEST_WITHIN(mutant_marks_by_id, 90)
+{
+    struct oracle_verdict v = mutant_verdict(marks_outstanding_at_failover(MUTANT("MARKS_BY_ID")));
+
+    CHECK(v.false_marks > 0);
+    CHECK(v.lost > 0);
+}
+
+/* --- no barrier ----------------------------------------------------------------------------------------------------- */
+
+/* Kill the server when something was marked that is not flushed. With the barrier there is no such moment: the same without this setting is
+ * crash_postgres_killed_with_asynchronous_commits. */
+static void kill_published_unflushed(struct line *l)
+{
+    struct held *inside = held_open(l->e.db.conninfo);
+    int64_t flushed = -1, now, last_id = 0;
+
+    line_publishing(l);
+    line_strike(l);
+    do {
+        now = held_number(inside, "SELECT pg_current_wal_flush_lsn() - '0/0'");
+        if (now != flushed)
+            last_id = held_number(inside, "SELECT last_value FROM outbox.event_id_seq");
+        flushed = now;
+    } while (held_number(inside,
+                         "SELECT count(*) FROM (SELECT 1 FROM outbox.event WHERE id > %lld AND sent_at IS NOT NULL ORDER BY id LIMIT 20) s"
+                         " WHERE pg_current_wal_flush_lsn() - '0/0' = %lld",
+                         (long long)last_id, (long long)flushed) < 20);
+    postgres_kill(&l->e.db);
+    postgres_restart(&l->e.db);
+    held_close(inside);
+    line_hit(l, "kill -9 of the postmaster and its children", "rows were marked that were not flushed");
+}
+
+TEST_WITHIN(mutant_no_barrier, 90)
+{
+    struct line *l = line_asynchronous("no-barrier");
+
+    (void)LINE_RELAY(l, "--backoff-max-ms", "500", "--durability", "off");
+    for (int i = 0; i < 2; i++)
+        kill_published_unflushed(l);
+    struct oracle_verdict v = mutant_verdict(l);
+    CHECK(v.phantoms > 0);
+}
+
+/* --- a lease by the relay's own clock ------------------------------------------------------------------------------- */
+
+/* A relay whose clock is an hour ahead starts beside the one that holds the lease, whose marks are held up by a lock: what it has published
+ * is there to be published again. Of relays as they are, clocks that are wrong are crash_clock_of_the_relay. */
+static struct line *clock_ahead(const char *binary)
+{
+    struct line *l = line_begin(name_of("clock-ahead", binary), NULL);
+    struct process *first = relay_of(l, binary, NULL);
+
+    line_publishing(l);
+    process_signal(first, SIGSTOP);
+    line_strike(l);
+    struct held *holder = held_open(l->e.db.conninfo);
+    (void)held_number(holder, "BEGIN; LOCK TABLE outbox.event IN EXCLUSIVE MODE");
+    process_signal(first, SIGCONT);
+    WAIT_UNTIL(page_metric(first, "outbox_relay_published_total") > 1000, 20);
+    struct process *second = line_relay_with(l, NULL, NULL, (const char *const[]){"CLOCK_AHEAD_S=3600", NULL}, binary);
+    WAIT_UNTIL(e2e_said(second, "another relay holds the lease") ||
+                   (e2e_said(second, "event=\"lease held\"") && page_metric(second, "outbox_relay_published_total") > 100),
+               20);
+    (void)held_number(holder, "COMMIT");
+    line_hit(l, "a second relay, whose clock is an hour ahead, while marks wait for a lock", "it was %s",
+             binary != NULL ? "given the lease though the holder lives" : "told who holds the lease");
+    line_publishing(l);
+    return l;
+}
+
+TEST_WITHIN(crash_unbroken_lease_by_the_databases_clock, 90)
+{
+    line_end(clock_ahead(NULL), &(struct line_expected){0});
+}
+
+TEST_WITHIN(mutant_lease_by_local_clock, 90)
+{
+    struct oracle_verdict v = mutant_verdict(clock_ahead(MUTANT("LEASE_LOCAL_CLOCK")));
+
+    CHECK(v.duplicates > 0);
+}
+
+/* --- a lease that is a session's lock ------------------------------------------------------------------------------- */
+
+/* The holder sleeps for longer than its lease; its sessions are alive all the time. */
+static struct line *holder_asleep(const char *binary)
+{
+    struct line *l = line_begin(name_of("asleep", binary), NULL);
+    struct process *first = relay_of(l, binary, NULL);
+
+    WAIT_UNTIL(e2e_said(first, "event=\"lease held\""), 20);
+    struct process *second = relay_of(l, binary, NULL);
+    WAIT_UNTIL(e2e_said(second, "another relay holds the lease"), 20);
+    line_publishing(l);
+    line_strike(l);
+    process_signal(first, SIGSTOP);
+    WAIT_UNTIL(e2e_said(second, "event=\"lease held\"") ||
+                   e2e_number(&l->e, "SELECT count(*) FROM outbox.beat WHERE clock_timestamp() > beat_at + '7 s'") > 0,
+               20);
+    line_hit(l, "SIGSTOP of the relay that holds the lease, for longer than it lasts", "two seconds of lease, no beat for longer");
+    return l;
+}
+
+TEST_WITHIN(crash_unbroken_lease_of_rows, 90)
+{
+    struct line *l = holder_asleep(NULL);
+
+    CHECK(e2e_said(&l->relay[1], "event=\"lease held\""));
+    line_publishing(l);
+    process_signal(&l->relay[0], SIGCONT);
+    WAIT_UNTIL(e2e_said(&l->relay[0], "event=\"lease lost\""), 20);
+    line_end(l, &(struct line_expected){.windows = LINE_D(4)});
+}
+
+TEST_WITHIN(mutant_session_advisory_lock, 90)
+{
+    struct oracle_verdict v = mutant_verdict(holder_asleep(MUTANT("SESSION_ADVISORY_LOCK")));
+
+    CHECK(v.lost > 0);
+}
