@@ -126,9 +126,11 @@ TEST_WITHIN(crash_takeover_after_pause, 120)
         next = relay_named(l, i % 2 == 0 ? "two" : "one");
         WAIT_UNTIL(e2e_said(next, "another relay holds the lease, waiting"), 20);
         line_publishing(l);
-        line_strike(l);
-        process_signal(old, SIGSTOP);
-        line_look(l);
+        for (l->unsettled = 0; l->unsettled < LINE_UNSETTLED_MIN; line_look(l)) {
+            process_signal(old, SIGCONT); /* it was too late: nothing was unsettled any more */
+            line_strike(l);
+            process_signal(old, SIGSTOP);
+        }
         int64_t stopped_ms = e2e_real_ms();
 
         (void)check_takes_over(next, stopped_ms, LEASE_MS + 1000);

@@ -131,7 +131,7 @@ static bool chosen(const struct test *t, char **names)
     if (names[0] == NULL)
         return true;
     for (; *names != NULL; names++)
-        if (strstr(t->name, *names) != NULL)
+        if (**names == '=' ? strcmp(t->name, *names + 1) == 0 : strstr(t->name, *names) != NULL)
             return true;
     return false;
 }

@@ -8,7 +8,7 @@
  *     }
  *
  * A program is one or more files of tests linked with tests/lib; its main is here. Arguments are parts of names: only tests whose name
- * contains one of them run. `--list` lists. Exit status 1 when anything failed, or when nothing ran.
+ * contains one of them run; =NAME is a whole name. `--list` lists. Exit status 1 when anything failed, or when nothing ran.
  *
  * What a test writes is shown only if it fails, together with the ends of the *.log files of its temp folder. Whatever it left running is
  * killed. In the environment, TEST_SLOW=4 makes every deadline four times as long (for valgrind), TEST_KEEP=1 keeps the temp folder,
