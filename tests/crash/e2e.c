@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tests/crash/e2e.h"
 
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tests/crash/evidence.h"
 #include "tests/lib/test.h"
@@ -184,4 +187,25 @@ int64_t e2e_real_ms(void)
 
     (void)clock_gettime(CLOCK_REALTIME, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+long e2e_metric(int port, const char *name)
+{
+    static const char question[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char page[65536], line[100];
+    size_t n = 0;
+    ssize_t got;
+
+    CHECK(s >= 0 && connect(s, (const struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(write(s, question, sizeof question - 1) == (ssize_t)sizeof question - 1);
+    while (n < sizeof page - 1 && (got = read(s, page + n, sizeof page - 1 - n)) > 0)
+        n += (size_t)got;
+    (void)close(s);
+    page[n] = '\0';
+    (void)snprintf(line, sizeof line, "\n%s ", name);
+    const char *found = strstr(page, line);
+    CHECK(found != NULL);
+    return strtol(found + strlen(line), NULL, 10);
 }

@@ -59,6 +59,9 @@ int64_t e2e_unmarked(const struct e2e *e);
 int64_t e2e_marked(const struct e2e *e);
 bool e2e_said(struct process *relay, const char *words); /* in its log so far */
 
+/* The number after `name` on the page of metrics of the relay that listens at 127.0.0.1:`port`. */
+long e2e_metric(int port, const char *name);
+
 /* SIGTERM; exit status 0 within its shutdown time. */
 void e2e_stop(struct process *relay);
 /* Everything is marked within `seconds`; stop the relay in an orderly way; then the oracle finds nothing. Tells the findings if it does.

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a machine runs out of: memory, descriptors, room for the log. */
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/crash/line.h"
@@ -90,28 +88,6 @@ TEST_WITHIN(crash_limits_descriptors, 90)
     line_end(l, &(struct line_expected){.windows = LINE_D(2)});
 }
 
-/* The number after `name` on its page of metrics. */
-static long metric(int port, const char *name)
-{
-    static const char question[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char page[65536], line[100];
-    size_t n = 0;
-    ssize_t got;
-
-    CHECK(s >= 0 && connect(s, (const struct sockaddr *)&address, sizeof address) == 0);
-    CHECK(write(s, question, sizeof question - 1) == (ssize_t)sizeof question - 1);
-    while (n < sizeof page - 1 && (got = read(s, page + n, sizeof page - 1 - n)) > 0)
-        n += (size_t)got;
-    (void)close(s);
-    page[n] = '\0';
-    (void)snprintf(line, sizeof line, "\n%s ", name);
-    const char *found = strstr(page, line);
-    CHECK(found != NULL);
-    return strtol(found + strlen(line), NULL, 10);
-}
-
 /* Lines that nobody can keep are counted, and nothing else happens. */
 TEST_WITHIN(crash_limits_log_disk, 90)
 {
@@ -132,6 +108,6 @@ TEST_WITHIN(crash_limits_log_disk, 90)
         line_publishing(l);
     }
     CHECK_STR(process_output(relay), "");
-    CHECK(metric(port, "outbox_relay_log_lines_dropped_total") >= 10);
+    CHECK(e2e_metric(port, "outbox_relay_log_lines_dropped_total") >= 10);
     line_end(l, &(struct line_expected){0});
 }
