@@ -166,8 +166,13 @@ static struct line *marks_outstanding_at_failover(const char *binary)
 
 TEST_WITHIN(crash_unbroken_marks_by_pair, 90)
 {
-    line_end(marks_outstanding_at_failover(NULL),
-             &(struct line_expected){.windows = LINE_D(2) | LINE_D(5), .phantoms_min = 1000, .phantoms_max = 100000});
+    struct line *l = marks_outstanding_at_failover(NULL);
+
+    /* What it had published and could not mark is gone, and it says so. */
+    WAIT_UNTIL(page_metric(&l->relay[0], "outbox_relay_phantoms_total") > 0, 20);
+    WAIT_UNTIL(e2e_said(&l->relay[0], "the database does not have it"), 5);
+    evidence_tell(0, "%lld phantoms told", (long long)page_metric(&l->relay[0], "outbox_relay_phantoms_total"));
+    line_end(l, &(struct line_expected){.windows = LINE_D(2) | LINE_D(5), .phantoms_min = 1000, .phantoms_max = 100000});
 }
 
 TEST_WITHIN(mutant_marks_by_id, 90)

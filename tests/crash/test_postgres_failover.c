@@ -39,21 +39,31 @@ TEST_WITHIN(crash_postgres_failover_asynchronous, 90)
 
 /* --- synchronous ---------------------------------------------------------------------------------------------------- */
 
-/* Nothing that anybody saw is lost; only marks are, which never wait. */
+static void synchronous_with(struct line *l, const char *names)
+{
+    (void)postgres_query(l->e.db.conninfo, "ALTER SYSTEM SET synchronous_standby_names = '%s'", names);
+    postgres_reload(&l->e.db);
+    WAIT_UNTIL(e2e_number(&l->e, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == 1, 10);
+}
+
+/* Nothing that anybody saw is lost; only marks are, which never wait. What was the standby has none itself at first, and a relay that was told
+ * to wait for replicas does not publish without any. */
 TEST_WITHIN(crash_postgres_failover_synchronous, 90)
 {
     struct line *l = line_begin("failover-synchronous", NULL);
     struct postgres standby = line_standby(l, NULL);
 
-    (void)postgres_query(l->e.db.conninfo, "ALTER SYSTEM SET synchronous_standby_names = 'standby'");
-    postgres_reload(&l->e.db);
-    WAIT_UNTIL(e2e_number(&l->e, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == 1, 10);
-    struct process *relay = LINE_RELAY(l, "--backoff-max-ms", "500");
+    synchronous_with(l, "standby");
+    struct process *relay = LINE_RELAY(l, "--backoff-max-ms", "500", "--durability", "replicated", "--log-level", "debug");
     line_publishing(l);
     line_strike(l);
     int64_t highest = e2e_number(&l->e, "SELECT max(id) FROM outbox.event");
     postgres_kill(&l->e.db);
     int64_t back = line_replace(l, &standby);
+    WAIT_UNTIL(e2e_said(relay, "synchronous_standby_names"), 20);
+    CHECK(!e2e_said(relay, "event=\"database back\""));
+    (void)postgres_standby(&l->e.db, "another", NULL);
+    synchronous_with(l, "another");
     WAIT_UNTIL(e2e_said(relay, "event=\"database back\""), 20);
     line_hit(l, "kill -9 of the primary, its synchronous standby takes over",
              "the relay was away and came back, ids went up to %lld, then %lld", (long long)highest, (long long)back);
