@@ -285,6 +285,11 @@ void database_on_ready(uv_poll_t *poll, int status, int events)
     struct database *db = poll->data;
 
     assert(db->state == DATABASE_READY);
+    /* An error on the socket stops the watching, and there may be an end to read behind what is read now. */
+    if (status < 0 && !database_watch(db, UV_READABLE, database_on_ready)) {
+        database_lose(db, "the connection to the database was closed: out of memory or file descriptors");
+        return;
+    }
     if (status < 0 || (events & UV_READABLE)) {
         if (!PQconsumeInput(db->pg)) {
             (void)PQisBusy(db->pg);

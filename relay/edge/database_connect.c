@@ -70,9 +70,9 @@ static void on_server_poll(uv_poll_t *poll, int status, int events)
 {
     struct database *db = poll->data;
 
-    (void)status;
     (void)events;
-    if (!PQconsumeInput(db->pg)) {
+    /* An error on the socket stops the watching. */
+    if (!PQconsumeInput(db->pg) || (status < 0 && !database_watch(db, UV_READABLE, on_server_poll))) {
         database_address_failed(db, PQerrorMessage(db->pg));
         return;
     }

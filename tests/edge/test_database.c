@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Statements on one connection, and its end. */
 #include <dirent.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "tests/edge/database_client.h"
 
@@ -161,6 +166,49 @@ TEST_WITHIN(database_tells_why_the_server_hangs_up, 60)
     CLIENT_UNTIL(c, c->lost_n == 3, 10);
     client_says(c->reason, "cannot connect to the database: ");
     client_free(c);
+}
+
+/* A server that takes anybody, and hangs up with a reason when the first request comes, which it does not read: the socket of the client is
+ * in error then, and the reason still lies in it. */
+static struct process hanging_up(const char *path)
+{
+    static const unsigned char welcome[] = {'R', 0, 0, 0, 8, 0, 0, 0, 0, 'Z', 0, 0, 0, 5, 'I'};
+    static const unsigned char farewell[] = "E\0\0\0\x28SFATAL\0VFATAL\0C57P01\0Mgone fishing\0";
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct process server = {.pid = -1};
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%.100s", path);
+    CHECK(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 5) == 0);
+    server.pid = fork();
+    CHECK(server.pid >= 0);
+    for (int client; server.pid == 0 && (client = accept(listener, NULL, NULL)) >= 0; close(client)) {
+        unsigned char bytes[1000];
+        struct pollfd request = {.fd = client, .events = POLLIN};
+        if (read(client, bytes, sizeof bytes) <= 0 || write(client, welcome, sizeof welcome) < 0 || poll(&request, 1, 10000) != 1 ||
+            write(client, farewell, sizeof farewell) < 0)
+            _exit(1);
+    }
+    close(listener);
+    return server;
+}
+
+TEST_WITHIN(database_sees_the_end_behind_an_error_of_the_socket, 60)
+{
+    char path[300], conninfo[400];
+
+    snprintf(path, sizeof path, "%s/.s.PGSQL.7", temp_folder());
+    struct process server = hanging_up(path);
+    snprintf(conninfo, sizeof conninfo, "host=%s port=7 user=x dbname=x target_session_attrs=any sslmode=disable", temp_folder());
+    for (unsigned i = 0; i < 20; i++) {
+        struct client *c = client_new(conninfo, 5000, 0);
+        client_connect(c);
+        CLIENT_UNTIL(c, c->connected_n == 1, 10);
+        client_ask(c, "s", "SELECT 1");
+        CLIENT_UNTIL(c, c->lost_n == 1, 10);
+        client_free(c);
+    }
+    process_signal(&server, 9);
 }
 
 /* Closed by an answer, or while it connects, nothing more is told; and no descriptor is left behind. */
