@@ -30,10 +30,10 @@ struct heard {
     struct bytes side[2];
 };
 
-static void on_send(void *data, enum side side, const uint8_t *more, size_t n, uint32_t delay_ms)
+static void on_send(void *data, enum side side, const uint8_t *more, size_t n, uint32_t delay_ms, bool aside)
 {
     struct heard *h = data;
-    (void)delay_ms;
+    (void)delay_ms, (void)aside;
     assert(n > 0);
     bytes_append(&h->side[side], more, n);
 }

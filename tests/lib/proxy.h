@@ -36,7 +36,7 @@
  *   per=lane            skip and times count for each (producer, topic, partition)
  *   chance=N            in 1000
  * How: code= (Kafka's number or a SQLSTATE), side= (freeze, half-close), hold=MS and delay=MS (of the request and of the reply; everything
- * behind them on the connection waits, too).
+ * behind them on the connection waits, too, but behind a refusal with aside=1: Kafka's clients know replies by their numbers).
  * The first rule that takes a request has it. A hit is counted when the fault has happened. A rule that took a request on a connection
  * that ended before that takes another.
  */

@@ -132,10 +132,10 @@ void connection_read(struct connection *c, enum side side)
 
 /* --- what the dialogue wants -------------------------------------------------------------------------------------- */
 
-static void on_send(void *data, enum side side, const uint8_t *bytes, size_t n, uint32_t delay_ms)
+static void on_send(void *data, enum side side, const uint8_t *bytes, size_t n, uint32_t delay_ms, bool aside)
 {
     struct connection *c = data;
-    flow_append(&c->flows[side], bytes, n, delay_ms);
+    flow_append(&c->flows[side], bytes, n, delay_ms, aside);
 }
 
 static void on_reset(void *data)

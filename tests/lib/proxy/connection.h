@@ -15,6 +15,7 @@
 struct chunk {
     struct chunk *next;
     uint64_t due_ms;
+    bool aside;
     size_t n, sent_n;
     uint8_t bytes[];
 };
@@ -28,7 +29,7 @@ enum flow_end {
 struct flow {
     struct connection *connection;
     enum side side;
-    struct chunk *first, *last;
+    struct chunk *first;
     size_t queued_n;
     uint64_t paced_ms;   /* throttled: nothing goes out before */
     enum flow_end end;   /* what comes after the last chunk */
@@ -84,9 +85,9 @@ struct listener_counts {
 /* Of all connections there ever were. */
 struct listener_counts listener_count(const struct listener *l);
 
-void flow_append(struct flow *f, const uint8_t *bytes, size_t n, uint32_t delay_ms); /* copies */
-void flow_finish(struct flow *f, enum flow_end end);                                 /* once all that waits is sent */
-void flow_pump(struct flow *f);                                                      /* send what is due */
+void flow_append(struct flow *f, const uint8_t *bytes, size_t n, uint32_t delay_ms, bool aside); /* copies */
+void flow_finish(struct flow *f, enum flow_end end);                                             /* once all that waits is sent */
+void flow_pump(struct flow *f);                                                                  /* send what is due */
 void flow_discard(struct flow *f);
 
 /* For flows: both are done, or one was reset. */

@@ -30,7 +30,7 @@ void dialogue_begin(struct dialogue *d, enum protocol protocol, const char *upst
 static void send_on(const struct dialogue *d, enum side side, const uint8_t *bytes, size_t n, uint32_t delay_ms)
 {
     if (n > 0)
-        d->callbacks.send(d->data, side, bytes, n, delay_ms);
+        d->callbacks.send(d->data, side, bytes, n, delay_ms, false);
 }
 
 static void reset(struct dialogue *d)
@@ -78,7 +78,7 @@ static void made_send(struct dialogue *d)
 {
     while (d->first != NULL && d->first->made.n > 0 && !d->over) {
         struct exchange *e = d->first;
-        send_on(d, SIDE_DOWN, e->made.list, e->made.n, e->rule->delay_ms);
+        d->callbacks.send(d->data, SIDE_DOWN, e->made.list, e->made.n, e->rule->delay_ms, e->rule->aside);
         rule_hit(d->rules, e->rule, e->what);
         if (e->fatal)
             d->callbacks.end(d->data, SIDE_DOWN);

@@ -25,9 +25,10 @@ enum protocol {
 
 /* None of them may feed the dialogue or free it. */
 struct dialogue_callbacks {
-    void (*send)(void *data, enum side side, const uint8_t *bytes, size_t n, uint32_t delay_ms); /* borrows `bytes` */
-    void (*reset)(void *data);                                                                   /* both sides, at once */
-    void (*end)(void *data, enum side side);                                                     /* once everything before is sent */
+    /* Borrows `bytes`. `aside`: what comes later and is due earlier may overtake it. */
+    void (*send)(void *data, enum side side, const uint8_t *bytes, size_t n, uint32_t delay_ms, bool aside);
+    void (*reset)(void *data);               /* both sides, at once */
+    void (*end)(void *data, enum side side); /* once everything before is sent */
     void (*freeze)(void *data, enum rule_sides sides);
 };
 

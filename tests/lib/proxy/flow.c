@@ -22,8 +22,6 @@ static void chunk_remove(struct flow *f)
 {
     struct chunk *c = f->first;
     f->first = c->next;
-    if (f->first == NULL)
-        f->last = NULL;
     free(c);
 }
 
@@ -118,17 +116,27 @@ void flow_pump(struct flow *f)
         slice_write(f);
 }
 
-void flow_append(struct flow *f, const uint8_t *bytes, size_t n, uint32_t delay_ms)
+/* At the end, but before those that wait aside and are due later. The queue is short. */
+static void chunk_insert(struct flow *f, struct chunk *c)
+{
+    struct chunk **place = &f->first;
+    for (struct chunk **p = &f->first; *p != NULL; p = &(*p)->next)
+        if (!(*p)->aside || (*p)->sent_n > 0 || (*p)->due_ms <= c->due_ms)
+            place = &(*p)->next;
+    c->next = *place;
+    *place = c;
+}
+
+void flow_append(struct flow *f, const uint8_t *bytes, size_t n, uint32_t delay_ms, bool aside)
 {
     if (f->done || f->end != FLOW_OPEN)
         return;
     struct chunk *c = malloc(sizeof *c + n);
     if (c == NULL)
         abort();
-    *c = (struct chunk){.due_ms = now_ms(f) + delay_ms + f->connection->listener->latency_ms, .n = n};
+    *c = (struct chunk){.due_ms = now_ms(f) + delay_ms + f->connection->listener->latency_ms, .aside = aside, .n = n};
     memcpy(c->bytes, bytes, n);
-    *(f->last != NULL ? &f->last->next : &f->first) = c;
-    f->last = c;
+    chunk_insert(f, c);
     f->queued_n += n;
     flow_pump(f);
 }

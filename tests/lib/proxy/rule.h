@@ -61,6 +61,7 @@ struct rule {
     int16_t code;
     char sqlstate[6];
     uint32_t hold_ms, delay_ms; /* of the request, of the reply */
+    bool aside;                 /* the reply waits alone: others may overtake it */
     enum rule_sides sides;
 
     uint64_t seen, hits;

@@ -126,6 +126,8 @@ static bool field_read(struct rule *r, const char *name, const char *value)
         return code_read(r, value);
     if (strcmp(name, "side") == 0)
         return sides_read(r, value);
+    if (strcmp(name, "aside") == 0)
+        return r->aside = strcmp(value, "1") == 0;
     return strcmp(name, "per") == 0 && per_read(r, value);
 }
 
