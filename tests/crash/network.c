@@ -8,19 +8,24 @@
 
 #include "tests/lib/test.h"
 
+void network_listen(struct network *n)
+{
+    CHECK_EQ(proxy_listen(&n->proxy, "db", "postgres", n->port, n->l->e.db.port), n->port);
+    CHECK_EQ(proxy_listen(&n->proxy, "kafka", "kafka", e2e_broker()->proxy_port, e2e_broker()->proxied_port), e2e_broker()->proxy_port);
+}
+
 struct network *network_begin(const char *name, const char *rate)
 {
     const struct line_options options = {.e2e.settings = "listen_addresses = '127.0.0.1'", .rate = rate};
     struct network *n = test_allocate(sizeof *n);
-    const struct kafka *kafka = e2e_broker();
 
     n->l = line_begin(name, &options);
     n->proxy = proxy_start();
     (void)snprintf(n->direct, sizeof n->direct, "%s", n->l->e.database);
-    (void)snprintf(n->l->e.database, sizeof n->l->e.database, "host=127.0.0.1 port=%d user=postgres dbname=postgres",
-                   proxy_listen(&n->proxy, "db", "postgres", 0, n->l->e.db.port));
-    (void)snprintf(n->l->e.brokers, sizeof n->l->e.brokers, "127.0.0.1:%d",
-                   proxy_listen(&n->proxy, "kafka", "kafka", kafka->proxy_port, kafka->proxied_port));
+    n->port = free_port();
+    network_listen(n);
+    (void)snprintf(n->l->e.database, sizeof n->l->e.database, "host=127.0.0.1 port=%d user=postgres dbname=postgres", n->port);
+    (void)snprintf(n->l->e.brokers, sizeof n->l->e.brokers, "127.0.0.1:%d", e2e_broker()->proxy_port);
     return n;
 }
 

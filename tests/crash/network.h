@@ -12,11 +12,14 @@ struct network {
     struct line *l;
     struct proxy proxy;
     char direct[400]; /* conninfo that does not go through the proxy */
+    int port;         /* of the proxy before the database */
     unsigned rules_n;
 };
 
 /* A line between two proxies. Its relays are started by network_relay or line_relay. `rate` as in line_options. */
 struct network *network_begin(const char *name, const char *rate);
+/* Listen before both, when the line begins, or with another proxy instead of the first: that is a cut of everything. */
+void network_listen(struct network *n);
 struct process *network_relay(struct network *n); /* with KAFKA_LINE_QUICK */
 
 /* The fault of one rule: wait until a relay publishes, add the rule ("db lose text=[mark]"), burst until it hit, count it. */

@@ -107,9 +107,9 @@ TEST_WITHIN(crash_network_requests_come_twice, 90)
     network_end(n, &(struct line_expected){.windows = 0});
 }
 
-/* KAFKA-15591: a broker that does not know a producer accepts any first sequence number. The refusal of a lane's first batch is held back,
- * so that whatever was sent behind it is in the log before it is known. Order and marks are kept by the cold start alone. One lane at a time:
- * librdkafka has five requests on their way at most. */
+/* KAFKA-15591: a broker that does not know a producer accepts any first sequence number. The refusal of a lane's first batch is held back
+ * alone, so that whatever was sent behind it is in the log before it is known. Order and marks are kept by the cold start alone. One lane at
+ * a time: librdkafka has five requests on their way at most. */
 TEST_WITHIN(crash_network_first_batch_refused_second_accepted, 120)
 {
     static const int codes[] = {6, 19, 5, 6, 19, 6};
@@ -119,14 +119,14 @@ TEST_WITHIN(crash_network_first_batch_refused_second_accepted, 120)
         char rule[16];
 
         (void)snprintf(rule, sizeof rule, "first%d", i);
-        (void)proxy_command(&n->proxy, "rule %s kafka error code=%d delay=900 aside=1 topic=first partition=%d sequence=0 per=lane", rule,
+        (void)proxy_command(&n->proxy, "rule %s kafka error code=%d delay=700 aside=1 topic=first partition=%d sequence=0 per=lane", rule,
                             codes[i], i);
         if (i == 0)
             (void)network_relay(n);
         else /* the session ends, and the next one begins with all lanes cold */
-            network_fault(n, "session ended", "kafka error code=87 on=Produce topic=first");
+            network_fault(n, "session ended", "kafka error code=-1 on=Produce topic=first");
         WAIT_UNTIL((line_strike(n->l), proxy_hits(&n->proxy, rule) > 0), 30);
-        line_hit(n->l, "first batch of a lane refused after 900 ms, later ones forwarded", "proxy: %lld refusals, code %d",
+        line_hit(n->l, "first batch of a lane refused after 700 ms, later ones forwarded", "proxy: %lld refusals, code %d",
                  (long long)proxy_hits(&n->proxy, rule), codes[i]);
         line_publishing(n->l);
         (void)proxy_command(&n->proxy, "forget %s", rule);
