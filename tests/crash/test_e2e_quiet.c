@@ -6,6 +6,12 @@
 #include "tests/crash/e2e.h"
 #include "tests/lib/test.h"
 
+/* Ranges of ids that no row has. */
+static int64_t rolled_back(const struct e2e *e)
+{
+    return e2e_number(e, "SELECT count(*) FROM (SELECT id - lag(id) OVER (ORDER BY id) AS step FROM outbox.event) s WHERE step > 1");
+}
+
 /* Design review 17 and 29, and a transaction of another database. One prepared writer is forgotten for the whole test; a third of the others
  * roll back. Gaps below its ids stay open, as they must; none above does. When it is finished, the floor moves on. */
 TEST_WITHIN(e2e_forgotten_transactions_hold_up_nothing, 120)
@@ -24,21 +30,17 @@ TEST_WITHIN(e2e_forgotten_transactions_hold_up_nothing, 120)
     struct process relay = RELAY(&e, "--listen", listen);
     LOAD(&e, "--writers", "4", "--rollback", "30", "--rate", "600", "--seconds", "600");
     WAIT_UNTIL(e2e_marked(&e) > 500, 30);
-    for (unsigned round = 0; round < 3; round++) {
-        at = e2e_number(&e, "SELECT pg_sequence_last_value('outbox.event_id_seq')");
-        WAIT_UNTIL(e2e_number(&e, "SELECT max(id) FROM outbox.event WHERE sent_at IS NOT NULL") > at + 500, 30);
-    }
+    /* Most of what was rolled back is closed, though the prepared one holds the lock all the time. */
+    WAIT_UNTIL(rolled_back(&e) > 200 && e2e_metric(port, "outbox_relay_open_gaps") < rolled_back(&e) / 2, 60);
     process_signal(&e.load, SIGTERM);
     e2e_load_end(&e, 20);
     WAIT_UNTIL(e2e_unmarked(&e) == 0, 30);
-    at = e2e_number(&e, "SELECT pg_sequence_last_value('outbox.event_id_seq')");
-    WAIT_UNTIL(e2e_metric(port, "outbox_relay_open_gaps") < 300,
-               20); /* of thousands: those below the sequence when the relay first asked */
+    at = e2e_number(&e, "SELECT max(id) FROM outbox.event");
     CHECK(e2e_metric(port, "outbox_relay_open_gaps") >= 1);
     CHECK(e2e_number(&e, "SELECT floor FROM outbox.position") < held_id);
     postgres_query(e.db.conninfo, "ROLLBACK PREPARED 'forgotten'");
     WAIT_UNTIL(e2e_metric(port, "outbox_relay_open_gaps") == 0, 20);
-    WAIT_UNTIL(e2e_number(&e, "SELECT floor FROM outbox.position") >= at - 33, 20);
+    WAIT_UNTIL(e2e_number(&e, "SELECT floor FROM outbox.position") >= at, 20);
     struct oracle_verdict v = e2e_end(&e, &relay, 30, NULL);
     CHECK_EQ(v.duplicates, 0);
     oracle_forget(&v);
