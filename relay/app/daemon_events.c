@@ -44,6 +44,7 @@ static void on_lease(void *data, const struct relay_saved *saved, const char *ho
         LOG(d->log, LOG_LEVEL_INFO, "another relay holds the lease, waiting", LOG_TEXT("holder", holder));
     d->waiting_told = saved == NULL;
     d->lease_until_ms = saved != NULL ? d->lease_asked_ms + d->config->lease_ttl_ms : 0;
+    d->beaten_acked_rows = d->acked_rows;
     relay_on_lease(d->relay, daemon_now(d), d->lease_asked_ms, saved);
 }
 
@@ -53,6 +54,8 @@ static void on_beaten(void *data, bool held, struct relay_token token, int64_t l
 
     daemon_tell_statement(d, RELAY_LEASE_BEAT, NULL);
     d->lease_until_ms = held ? d->lease_asked_ms + d->config->lease_ttl_ms : 0;
+    if (held)
+        d->beaten_acked_rows = d->acked_rows;
     relay_on_beaten(d->relay, daemon_now(d), d->lease_asked_ms, held, token, last_id);
 }
 

@@ -63,6 +63,7 @@ struct daemon {
     bool stopping, exited;
     uint64_t drained_ms; /* since when only waiting rows remain; 0: they do not */
     uint64_t acked_rows, drained_acked_rows;
+    uint64_t beaten_acked_rows; /* acked_rows when the lease was certain last */
     int status;
 };
 

@@ -165,7 +165,8 @@ static void tell_over(struct daemon *d, const char *event)
 {
     struct relay_view v = relay_view(d->relay);
 
-    LOG(d->log, LOG_LEVEL_WARNING, event, LOG_NUMBER("rows_in_flight", v.handed_rows), LOG_NUMBER("rows_unmarked", v.acked_rows));
+    LOG(d->log, LOG_LEVEL_WARNING, event, LOG_NUMBER("rows_in_flight", v.handed_rows), LOG_NUMBER("rows_unmarked", v.acked_rows),
+        LOG_NUMBER("rows_since_beat", d->acked_rows - d->beaten_acked_rows));
 }
 
 void daemon_tell_note(struct daemon *d, const struct relay_action *n)

@@ -92,7 +92,7 @@ static void add_lease_lost(struct spans *s, const struct attribution_facts *f, c
 {
     const struct attribution_fact *other = overlap(f, lost);
 
-    if (other == NULL || lost->rows == 0)
+    if (other == NULL || lost->rows + lost->beat_rows == 0)
         return;
     int64_t first_ms = other->ms < lost->ms ? other->ms : lost->ms;
 
@@ -100,7 +100,7 @@ static void add_lease_lost(struct spans *s, const struct attribution_facts *f, c
                          .from_ms = first_ms - APPEND_LAG_MS,
                          .to_ms = lost->ms + APPEND_LAG_MS,
                          .after_ms = other->ms - SEEN_MS,
-                         .room = lost->rows});
+                         .room = lost->rows >= 0 ? lost->rows + lost->beat_rows : -1});
 }
 
 /* Until when marks went wrong; rows that were acknowledged meanwhile were not marked. */

@@ -71,7 +71,7 @@ static const struct known_line *line_know(const char *line)
 static void line_read(struct attribution_facts *facts, const char *line, unsigned process)
 {
     const struct known_line *known = line_know(line);
-    int64_t ms, handed, unmarked;
+    int64_t ms, handed, unmarked, beat;
 
     if (!attribution_time_read(line, &ms))
         return;
@@ -81,10 +81,12 @@ static void line_read(struct attribution_facts *facts, const char *line, unsigne
         return;
     handed = number_read(line, " rows_in_flight=");
     unmarked = number_read(line, " rows_unmarked=");
+    beat = number_read(line, " rows_since_beat=");
     facts->list = oracle_grow(facts->list, facts->n, &facts->max, sizeof *facts->list);
     facts->list[facts->n++] = (struct attribution_fact){.kind = known->kind,
                                                         .process = process,
                                                         .ms = ms,
+                                                        .beat_rows = beat > 0 ? beat : 0,
                                                         .rows = handed < 0     ? unmarked
                                                                 : unmarked < 0 ? handed
                                                                                : handed + unmarked};

@@ -24,7 +24,8 @@ struct attribution_fact {
     enum attribution_fact_kind kind;
     unsigned process;
     int64_t ms;
-    int64_t rows; /* in doubt; -1: the line does not say */
+    int64_t rows;      /* in doubt; -1: the line does not say */
+    int64_t beat_rows; /* acknowledged since the lease was certain last: another holder may have read them before their mark */
 };
 
 struct attribution_facts {

@@ -142,6 +142,19 @@ TEST(attribution_d4_wants_another_holder)
     CHECK_EQ(window_of(2, PAIR(120000, 120100, 120200), ALL), 0);
 }
 
+TEST(attribution_d4_has_room_for_rows_since_the_last_beat)
+{
+    struct oracle_duplicate four[4] = {PAIR(51900, 52100, 52200), PAIR(51901, 52100, 52200), PAIR(51902, 52100, 52200),
+                                       PAIR(51903, 52100, 52200)};
+
+    hold(0, 0);
+    hold(1, 52000);
+    say(0, 52300, "warning", "\"lease lost\" name=default rows_in_flight=0 rows_unmarked=1 rows_since_beat=2");
+    struct attribution a = judge(2, four, 4, ALL);
+    CHECK_EQ(a.duplicates[4], 3);
+    CHECK_EQ(a.unexplained, 1);
+}
+
 TEST(attribution_d4_is_no_lease_that_came_back_first)
 {
     hold(0, 0);
