@@ -30,6 +30,9 @@ uint32_t relay_lane_to(struct relay *r, uint32_t lane, uint32_t key)
     bool probes = behind_probes(b, lane) || behind_probes(b, relay_topic_record(r, topic)) ||
                   (key != KEYS_NONE && behind_is(b, relay_key_record(r, key)));
 
+#ifdef MUTANT_PROBE_IN_MAIN
+    probes = false;
+#endif
     if (!probes || topics_partition_of(t, lane) == TOPICS_UNPLACED)
         return lane;
     return relay_lane_numbered(r, topic, topics_partition_of(t, lane), true);
@@ -43,6 +46,12 @@ void relay_suspicion_ends(struct relay *r, uint32_t lane, bool acked)
     if (lane == TOPICS_NO_LANE) /* it is not behind: its number was given away */
         return;
     probe = relay_lane_probe(r, lane);
+#ifdef MUTANT_LANE_LIVE_BEFORE_SUSPECTS
+    if (behind_probes(b, lane)) {
+        behind_acked(b, lane);
+        return;
+    }
+#endif
     if (!behind_probes(b, lane) || behind_from(b, lane) <= behind_probe_upto(b, lane) || (behind_probe_upto(b, lane) == 0 && !acked) ||
         window_lane_unacked(relay_window(r), lane) > 0 || (probe != TOPICS_NO_LANE && window_lane_unacked(relay_window(r), probe) > 0))
         return;

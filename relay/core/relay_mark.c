@@ -117,6 +117,9 @@ bool relay_next_phantom(struct relay *r, struct relay_action *ret_action)
 {
     const struct relay_phantom *phantom = (const struct relay_phantom *)relay_part(r, r->phantoms_at) + r->phantoms_told;
 
+#ifdef MUTANT_PHANTOMS_UNTOLD
+    return false;
+#endif
     if (r->phantoms_told == r->phantoms_n)
         return false;
     r->phantoms_told++;

@@ -59,6 +59,9 @@ static bool row_find(struct relay *r, uint64_t now_ms, const struct row *row)
     if (lane == TOPICS_NO_LANE || topics_state(relay_topics(r), row->topic) != TOPICS_OPEN || window_knows(relay_window(r), row) ||
         relay_is_passed_by(r, lane, relay_key_of(r, row), row->id))
         return true;
+#ifdef MUTANT_PATROL_COUNTS_ONLY
+    return true;
+#endif
     if (relay_key_waits(r, now_ms, lane, row)) /* if not, it is found again in the next pass */
         relay_note(r, (struct relay_told){.note = RELAY_NOTE_PATROL_FOUND, .topic = row->topic, .id = row->id, .event_id = row->event_id});
     return true;

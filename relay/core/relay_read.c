@@ -130,7 +130,9 @@ void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, cons
     for (uint32_t i = 0; i < saved->behind_n; i++)
         record_load(r, now_ms, &saved->behind[i]);
     stuck_lanes_go_behind(r, now_ms);
+#ifndef MUTANT_OVER_FORGETS_PROBES
     probed_lanes_go_behind(r, now_ms);
+#endif
     r->floor = saved->floor;
     r->settled_upto = saved->last_id;
     r->settled_none = 0;
@@ -365,8 +367,13 @@ static int64_t fetch_take(struct relay *r, uint64_t now_ms, const struct relay_r
         if (row->settled || window_knows(relay_window(r), row))
             continue;
         key = relay_key_of(r, row);
+#ifdef MUTANT_KEY_TAIL_ADMITTED
+        if (relay_is_passed_by(r, lane, KEYS_NONE, row->id) || row_goes_back(r, lane, KEYS_NONE, row->id))
+            continue;
+#else
         if (relay_is_passed_by(r, lane, key, row->id) || row_goes_back(r, lane, key, row->id))
             continue;
+#endif
         ret_slots[i] = relay_row_admit(r, row, lane, key, read);
         ++*ret_wanted;
     }
@@ -376,7 +383,9 @@ static int64_t fetch_take(struct relay *r, uint64_t now_ms, const struct relay_r
 /* Only a flush on the standbys counts, where that is wanted. */
 void relay_read_flushed(struct relay *r, const struct relay_read *read)
 {
+#ifndef MUTANT_REPLICATED_AS_LOCAL
     if (r->limits.durability != RELAY_DURABILITY_REPLICATED)
+#endif
         window_flushed(relay_window(r), read->flush_lsn);
 }
 

@@ -98,6 +98,9 @@ struct window *window_init(void *memory, uint32_t rows_max, uint64_t bytes_max, 
 
 void window_set_idle_cold(struct window *w, uint32_t idle_cold_ms)
 {
+#ifdef MUTANT_NO_IDLE_COLD
+    idle_cold_ms = UINT32_MAX;
+#endif
     w->idle_cold_ms = idle_cold_ms;
 }
 

@@ -193,7 +193,9 @@ static void choose_mix(struct sim *sim)
     mix->pump_late = sim_between(sim, 0, 500);
     mix->any_first_sequence = sim_chance(sim, 800);
     mix->pauses = sim_between(sim, 0, 300);
-    mix->expiration_ms = sim_chance(sim, 600) ? 0 : sim_between(sim, 1600, 6000);
+    mix->expiration_ms = sim_chance(sim, 600) ? 0 : sim_between(sim, 1200, 4000);
+    if (mix->expiration_ms) /* silence takes time */
+        mix->think_ms = sim_between(sim, 80, 300);
     mix->states_seen = sim_chance(sim, 700);
 }
 

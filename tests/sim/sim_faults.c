@@ -337,7 +337,7 @@ void faults_start(struct sim *sim)
     for (uint32_t i = 0; i < 3; i++)
         favourites[i] = planned[sim_below(sim, planned_n)];
     uint32_t n = sim_between(sim, 10, 40);
-    sim->faults_end = sim_between(sim, 1500, 6000);
+    sim->faults_end = sim_between(sim, 1500, 6000) * (sim->mix.expiration_ms ? 3 : 1);
     for (uint32_t i = 0; i < n; i++) {
         enum fault fault = sim_chance(sim, 650) ? favourites[sim_below(sim, 3)] : planned[sim_below(sim, planned_n)];
         sim_at(sim, sim_between(sim, 50, (uint32_t)sim->faults_end), on_fault)->a = fault;
