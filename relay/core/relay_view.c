@@ -72,6 +72,38 @@ static uint64_t digest_flags(const struct relay *r)
     return bits;
 }
 
+/* What is on its way, and what was marked last. */
+static uint64_t digest_outstanding(const struct relay *r, uint64_t now_ms)
+{
+    const struct relay_behind *changes = relay_part(r, r->changes_at);
+    const uint32_t *records = relay_part(r, r->change_records_at);
+    uint64_t digest = 12;
+
+    for (uint32_t i = 0; r->marking && i < marks_n(relay_marks_of(r)); i++)
+        digest = digest_add(digest, (uint64_t)marks_ids(relay_marks_of(r))[i]);
+    for (uint32_t i = 0; r->saving && i < r->changes_n; i++)
+        digest = digest_add(digest_add(digest_add(digest, records[i]), (uint64_t)changes[i].first_id), changes[i].attempts);
+    for (uint64_t i = r->pairs_n > r->limits.recent_rows ? r->pairs_n - r->limits.recent_rows : 0; i < r->pairs_n; i++) {
+        const struct relay_pair *pair = (const struct relay_pair *)relay_part(r, r->pairs_at) + i % r->limits.recent_rows;
+
+        digest = digest_add(digest_add(digest, (uint64_t)pair->id), pair->event_id.bytes[0]);
+    }
+    if (r->reading == RELAY_READING_FETCH && !r->read_settled)
+        digest = digest_add(digest, (uint64_t)r->read_rows << 32 | r->read_gaps_n);
+    if (r->reading == RELAY_READING_PATROL)
+        digest = digest_add(digest, (uint64_t)r->patrol_upto);
+    return digest_add(digest, r->reading == RELAY_READING_WRITERS ? now_ms - r->writers_asked_ms : 0);
+}
+
+static uint64_t digest_session(const struct relay *r, const struct relay_session_life *life, uint64_t now_ms)
+{
+    uint64_t digest = digest_add(digest_add(13, (uint64_t)life->state << 32 | life->attempts), life->opened_bytes);
+
+    if (life->state == SESSION_READY)
+        return digest_add_due(digest, life->busy_ms + r->limits.probe_rest_ms, now_ms);
+    return digest_add_due(digest_add(digest, life->state == SESSION_CLOSED ? 0 : life->fault), life->open_ms, now_ms);
+}
+
 uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
 {
     const uint64_t values[] = {digest_flags(r),
@@ -85,8 +117,11 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
                                r->saving ? (uint64_t)r->saving_floor : 0,
                                r->saving ? r->changes_n : 0,
                                (uint64_t)r->asked_topic << 32 | r->repeat_rows,
-                               r->connect_attempts,
                                (uint64_t)r->again_n << 33 | (uint64_t)(r->phantoms_n - r->phantoms_told) << 1 | r->marking_again,
+                               (uint64_t)r->connect_attempts << 32 | r->read_attempts,
+                               (uint64_t)r->mark_attempts << 32 | r->flush_attempts,
+                               (uint64_t)r->save_attempts << 32 |
+                                   (r->settled_rows < r->limits.save_ids ? r->settled_rows : r->limits.save_ids),
                                r->session_bytes,
                                r->publish_run,
                                (uint64_t)r->patrol_at,
@@ -99,23 +134,20 @@ uint64_t relay_digest(const struct relay *r, uint64_t now_ms)
                                 r->force_until_ms,
                                 r->mark_ms,
                                 r->save_ms,
+                                window_handed(relay_window(r)) > 0 || r->asked_topic != TOPICS_NO_TOPIC ? r->unknown_ms : 0,
                                 r->stop_ms,
                                 r->patrol_ms,
                                 r->limits.patrol_ids > 0 ? r->patrol_turn_ms : 0,
                                 r->acked_ms + r->limits.mark_delay_ms};
     uint64_t digest = 0;
 
-    for (unsigned i = 0; i < RELAY_SESSIONS; i++) {
-        digest =
-            digest_add(digest_add(digest, (uint64_t)r->sessions[i].state << 32 | r->sessions[i].attempts), r->sessions[i].opened_bytes);
-        digest = digest_add_due(digest, r->sessions[i].open_ms, now_ms);
-    }
+    for (unsigned i = 0; i < RELAY_SESSIONS; i++)
+        digest = digest_add(digest, digest_session(r, &r->sessions[i], now_ms));
     for (unsigned i = 0; i < sizeof values / sizeof *values; i++)
         digest = digest_add(digest, values[i]);
     for (unsigned i = 0; i < sizeof dues_ms / sizeof *dues_ms; i++)
         digest = digest_add_due(digest, dues_ms[i], now_ms);
-    for (uint32_t i = 0; r->marking && i < marks_n(relay_marks_of(r)); i++)
-        digest = digest_add(digest, (uint64_t)marks_ids(relay_marks_of(r))[i]);
+    digest = digest_add(digest, digest_outstanding(r, now_ms));
     digest = digest_add(digest, lease_digest(&r->lease, now_ms));
     digest = digest_add(digest, pace_digest(&r->pace, now_ms));
     digest = digest_add(digest, window_digest(relay_window(r), now_ms));

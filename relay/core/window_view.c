@@ -172,10 +172,11 @@ uint64_t window_digest(const struct window *w, uint64_t now_ms)
             continue;
         for (unsigned i = 0; i < sizeof slot->event_id.bytes; i++)
             d = digest_add(d, slot->event_id.bytes[i]);
-        d = digest_add(digest_add(d, slot->lane), slot->state);
-        sum += digest_add(d, slot->state == WINDOW_QUEUED && slot->lsn > w->flushed_lsn ? slot->lsn - w->flushed_lsn : 0);
+        d = digest_add(digest_add(digest_add(d, window_keys(w)[s]), slot->lane), slot->state);
+        sum += digest_add(d, slot->state == WINDOW_QUEUED && slot->lsn > w->flushed_lsn ? slot->lsn : 0);
     }
-    digest = digest_add(digest, sum);
+    digest = digest_add(digest_add(digest, sum), w->flushed_lsn);
+    digest = digest_add(digest, window_waits_for_flush(w) ? w->waiting_lsn : 0);
     for (uint32_t lane = 0; lane < w->lanes_top; lane++) {
         const struct window_lane *l = window_lanes(w) + lane;
 
@@ -185,6 +186,8 @@ uint64_t window_digest(const struct window *w, uint64_t now_ms)
             digest = digest_add(digest, (uint64_t)l->share << 32 | (l->handed > 0 ? l->flight : 0));
         if (l->watched)
             digest = digest_add(digest, now_ms - l->moved_ms);
+        else if (l->warm)
+            digest = digest_add(digest, now_ms - l->moved_ms < w->idle_cold_ms ? now_ms - l->moved_ms : w->idle_cold_ms);
     }
     return digest;
 }
