@@ -53,6 +53,7 @@ relay_src := $(core_src) $(wildcard relay/edge/*.c relay/app/*.c)
 main_src  := $(wildcard relay/main.c)
 lib_src   := $(wildcard tests/lib/*.c tests/lib/proxy/*.c)
 sim_src   := $(wildcard tests/sim/*.c)
+explore_src := $(wildcard tests/explore/*.c)
 schema    := $(sort $(wildcard schema/*.sql))
 fuzz_src  := $(wildcard tests/fuzz/*.c)
 # Programs of one file each.
@@ -71,9 +72,12 @@ benches  := $(call program,$(bench_src))
 suites   := $(foreach s,unit edge crash,$(if $(wildcard tests/$(s)/*.c),$(s)))
 programs := $(foreach s,$(suites),$(B)/test-$(s))
 sim      := $(if $(sim_src),$(B)/sim)
+explore  := $(if $(explore_src),$(B)/explore)
 # Not sanitised: a mutant must be caught by the oracle, not by a crash.
 mutants  := $(if $(SAN),,$(if $(sim_src),$(if $(wildcard tests/sim/mutants),$(shell sed -e 's/\#.*//' -e '/^ *$$/d' -e 's/ .*//' tests/sim/mutants))))
 mutant_sims := $(foreach m,$(mutants),build/mutant-$(m)/sim)
+explore_mutants := $(if $(SAN),,$(if $(explore_src),$(shell sed -e 's/\#.*//' -e '/^ *$$/d' -e 's/ .*//' tests/explore/mutants)))
+mutant_explores := $(foreach m,$(explore_mutants),build/mutant-$(m)/explore)
 fuzzers  := $(foreach f,$(fuzz_src),build/fuzz/$(subst _,-,$(basename $(notdir $(f)))))
 formatted := $(sort $(shell find relay producer-demo tests -name '*.[ch]' 2>/dev/null))
 
@@ -83,6 +87,7 @@ scripts  := $(wildcard tests/layers_test.sh tests/style_test.sh tests/named_test
 run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) 'tests/harness_test.sh $(planted)' $(scripts)
 for_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) $(planted) $(relay)
 run_sim  := $(sim) '$(sim) --outage --seeds 20' $(if $(mutants),$(wildcard tests/sim/mutants.sh))
+run_explore := $(explore) $(if $(explore_mutants),tests/explore/mutants.sh)
 run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
 crash    := $(if $(filter crash,$(suites)),$(B)/test-crash)
 # Names of tests say where they run.
@@ -96,12 +101,12 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-edge test-e2e faulty check check-long mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants test-edge test-e2e faulty check check-long mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
 
-everything: all faulty $(tools) $(programs) $(for_sim) $(benches) ## all, and the programs of tests and benchmarks, without running them
+everything: all faulty $(tools) $(programs) $(for_sim) $(explore) $(benches) ## all, and the programs of tests and benchmarks, without running them
 
 help: ## this list
 	@echo 'make [TARGET] [SAN=address,undefined|thread] [FAULTS=1] [WERROR=1] [V=1] [CC=...] [CFLAGS=...] [PREFIX=...] [DESTDIR=...]'
@@ -164,6 +169,9 @@ $(B)/outbox-relay: $(call objects,$(main_src)) $(B)/librelay.a
 $(B)/sim: $(call objects,$(sim_src)) $(B)/libcore.a
 	$(link)
 
+$(B)/explore: $(call objects,$(explore_src)) $(B)/libcore.a
+	$(link)
+
 define suite_rule
 $$(B)/test-$(1): $(call objects,$(wildcard tests/$(1)/*.c)) $$(B)/libtests.a $$(B)/librelay.a
 	$$(link)
@@ -180,25 +188,27 @@ $(foreach s,$(tool_src),$(eval $(call program_rule,$(s),$(B)/libtests.a)))
 # The real core with one rule of it broken: every line of tests/sim/mutants names a mutant and the check that must catch it. Only files
 # that know the mutant are compiled anew; they may warn about what it left unused.
 mutable := $(sim_src) $(core_src)
-build/mutant-%/sim: $(call objects,$(mutable)) $(wildcard tests/sim/*.h relay/core/*.h)
+define mutant_build
 	@mkdir -p $(@D)
-	@echo '  MUTANT $*'
-	$(Q)if grep -qw MUTANT_$* $(filter %.h,$^); then changed='$(mutable)' same=; \
-	else changed=$$(grep -lw MUTANT_$* $(mutable)) same=$$(grep -Lw MUTANT_$* $(mutable) | sed 's|^|$(B)/obj/|; s|c$$|o|'); fi; \
+	@echo '  MUTANT $* ($(@F))'
+	$(Q)if grep -qw MUTANT_$* $(filter %.h,$^); then changed='$(1)' same=; \
+	else changed=$$(grep -lw MUTANT_$* $(1)) same=$$(grep -Lw MUTANT_$* $(1) | sed 's|^|$(B)/obj/|; s|c$$|o|'); fi; \
 	[ -n "$$changed" ] || { echo 'No file knows MUTANT_$*.'; exit 1; }; \
-	$(CC) $(c_flags) -w -DMUTANT_$* $$changed $$same $(ld_flags) -o $@
+	$(CC) $(c_flags) -w -DMUTANT_$* $$changed $$same $(2) $(ld_flags) $(3) -o $@
+endef
+build/mutant-%/sim: $(call objects,$(mutable)) $(wildcard tests/sim/*.h relay/core/*.h)
+	$(call mutant_build,$(mutable))
+
+mutable_explore := $(explore_src) $(core_src)
+build/mutant-%/explore: $(call objects,$(mutable_explore)) $(wildcard tests/explore/*.h relay/core/*.h)
+	$(call mutant_build,$(mutable_explore))
 
 # The whole relay with one rule of it broken, for tests/crash/test_mutant*.c: the line of the matrix that must catch it does.
 relay_mutants := MARK_BEFORE_REPORT MARKS_BY_ID LEASE_LOCAL_CLOCK SESSION_ADVISORY_LOCK
 mutant_relays := $(if $(SAN),,$(foreach m,$(relay_mutants),build/mutant-$(m)/outbox-relay))
 mutable_relay := $(relay_src) $(main_src)
 build/mutant-%/outbox-relay: $(call objects,$(mutable_relay)) $(B)/obj/schema.o $(wildcard relay/*/*.h)
-	@mkdir -p $(@D)
-	@echo '  MUTANT $* (relay)'
-	$(Q)if grep -qw MUTANT_$* $(filter %.h,$^); then changed='$(mutable_relay)' same=; \
-	else changed=$$(grep -lw MUTANT_$* $(mutable_relay)) same=$$(grep -Lw MUTANT_$* $(mutable_relay) | sed 's|^|$(B)/obj/|; s|c$$|o|'); fi; \
-	[ -n "$$changed" ] || { echo 'No file knows MUTANT_$*.'; exit 1; }; \
-	$(CC) $(c_flags) -w -DMUTANT_$* $$changed $$same $(B)/obj/schema.o $(ld_flags) $(lib_libs) -o $@
+	$(call mutant_build,$(mutable_relay),$(B)/obj/schema.o,$(lib_libs))
 
 # libFuzzer; each fuzzer may use every module of the relay.
 fuzz_cc := clang -std=c17 -D_GNU_SOURCE -I. -Ibuild/fuzz -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -236,14 +246,23 @@ export TEST_RELAY_BINARY ?= $(CURDIR)/$(B)/outbox-relay
 faulty_variant := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)-faults$(if $(findstring clang,$(CC)),-clang)
 export TEST_FAULTS_BINARY ?= $(CURDIR)/build/$(faulty_variant)/outbox-relay
 
-test: all $(tools) $(programs) $(for_sim) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
-	@tests/totals.sh $(run_unit) $(run_sim) $(run_edge) $(run_e2e)
+test: all $(tools) $(programs) $(for_sim) $(explore) $(mutant_explores) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
+	@tests/totals.sh $(run_unit) $(run_sim) $(run_explore) $(run_edge) $(run_e2e)
 
 test-unit: $(for_unit) ## the modules, without any service
 	@tests/totals.sh $(run_unit)
 
 test-sim: $(for_sim) ## the real core in simulated time, and its mutants
 	@tests/totals.sh $(run_sim)
+
+test-explore: $(explore) $(mutant_explores) ## the real core twice, all interleavings of a small world; and its mutants
+	@tests/totals.sh $(run_explore)
+
+explore: $(explore) ## the same with every play that there is: minutes, and a few GB
+	@tests/totals.sh '$(explore) all'
+
+explore-mutants: $(mutant_explores) ## the shortest way to what each broken rule breaks
+	@TRACES=1 tests/totals.sh tests/explore/mutants.sh
 
 test-edge: all $(tools) $(run_edge) ## each edge against its real peer
 	@tests/totals.sh $(run_edge)
@@ -268,9 +287,9 @@ check-long: all faulty $(tools) $(crash) ## random mixed faults for MINUTES (10)
 	$(new_evidence)
 	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh '$(crash) storm_'
 
-release-check: all faulty $(tools) $(crash) ## what is too long for check, and a long storm: before a release, some hours
+release-check: all faulty $(tools) $(crash) $(explore) ## what is too long for check, and a long storm: before a release, some hours
 	$(new_evidence)
-	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh $(run_long) '$(crash) storm_' \
+	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh $(run_long) '$(crash) storm_' '$(explore) all' \
 	  'tests/crash/evidence.sh $(TEST_EVIDENCE_FOLDER)/faults 500'
 
 mutants-real: all $(tools) $(crash) $(mutant_relays) ## relays with one rule broken, on real services: each is caught by its line of the matrix
