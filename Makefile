@@ -204,7 +204,7 @@ build/mutant-%/explore: $(call objects,$(mutable_explore)) $(wildcard tests/expl
 	$(call mutant_build,$(mutable_explore))
 
 # The whole relay with one rule of it broken, for tests/crash/test_mutant*.c: the line of the matrix that must catch it does.
-relay_mutants := MARK_BEFORE_REPORT MARKS_BY_ID LEASE_LOCAL_CLOCK SESSION_ADVISORY_LOCK
+relay_mutants := MARK_BEFORE_REPORT NO_COLD_START MARKS_BY_ID LEASE_LOCAL_CLOCK SESSION_ADVISORY_LOCK
 mutant_relays := $(if $(SAN),,$(foreach m,$(relay_mutants),build/mutant-$(m)/outbox-relay))
 mutable_relay := $(relay_src) $(main_src)
 build/mutant-%/outbox-relay: $(call objects,$(mutable_relay)) $(B)/obj/schema.o $(wildcard relay/*/*.h)

@@ -9,11 +9,10 @@
 #include "tests/crash/held.h"
 #include "tests/crash/line.h"
 #include "tests/crash/line_postgres.h"
+#include "tests/crash/mutant.h"
 #include "tests/crash/page.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/test.h"
-
-#define MUTANT(name) TEST_SOURCE_FOLDER "/build/mutant-" name "/outbox-relay"
 
 /* Names of topics are taken once. */
 static const char *name_of(const char *name, const char *binary)
@@ -29,31 +28,6 @@ static struct process *relay_of(struct line *l, const char *binary, const char *
     return line_relay_with(l, more, NULL, NULL, binary);
 }
 #define RELAY_OF(l, binary, ...) relay_of((l), (binary), (const char *const[]){__VA_ARGS__, NULL})
-
-/* The end of a mutant's line: whatever is not marked by now stays so. */
-static struct oracle_verdict mutant_verdict(struct line *l)
-{
-    struct oracle_question question = {.database = l->e.db.conninfo, .bootstrap = l->e.kafka, .topics = l->topics};
-    struct oracle_verdict v;
-    char error[512];
-
-    CHECK(l->faults > 0);
-    process_signal(&l->e.load, SIGTERM);
-    e2e_load_end(&l->e, 30);
-    for (uint64_t end_ms = test_now_ms() + 6000; e2e_unmarked(&l->e) > 0 && test_now_ms() < end_ms;)
-        test_pause();
-    for (unsigned i = 0; i < l->relays_n; i++)
-        process_signal(&l->relay[i], SIGKILL);
-    if (!oracle_judge(&question, &v, error, sizeof error))
-        test_fail(__FILE__, __LINE__, "%s", error);
-    evidence_tell(l->faults, "mutant of %s: %lld lost, %lld phantoms, %lld misordered, %lld false marks, %lld duplicates of %lld events",
-                  l->name, (long long)v.lost, (long long)v.phantoms, (long long)v.misordered, (long long)v.false_marks,
-                  (long long)v.duplicates, (long long)v.committed);
-    int64_t duplicates = v.duplicates;
-    oracle_forget(&v);
-    v.duplicates = duplicates;
-    return v;
-}
 
 /* --- mark before report --------------------------------------------------------------------------------------------- */
 
@@ -92,41 +66,6 @@ TEST_WITHIN(mutant_mark_before_report, 90)
     CHECK(v.false_marks > 0);
     CHECK(v.lost > 0);
     kafka_stop(&k);
-}
-
-/* --- no cold start -------------------------------------------------------------------------------------------------- */
-
-static bool enough_unsettled(struct line *l)
-{
-    line_look(l);
-    return l->unsettled >= LINE_UNSETTLED_MIN;
-}
-
-/* The first batch of the session is refused, the second is on its way and would be accepted. All rows are of one key: librdkafka sends the
- * second one when more rows come, and has no more than five batches on their way, whatever partitions they are for. */
-static struct line *first_batch_refused(struct kafka *k, const char *binary)
-{
-    struct proxy p = proxy_start();
-    struct line *l = line_begin(name_of("first-batch", binary),
-                                &(struct line_options){.e2e.kafka = k->bootstrap, .load = (const char *const[]){"--orders", "1", NULL}});
-
-    (void)snprintf(l->e.brokers, sizeof l->e.brokers, "127.0.0.1:%d", proxy_listen(&p, "broker", "kafka", k->proxy_port, k->proxied_port));
-    proxy_command(&p, "rule first broker error on=Produce sequence=0 times=1 code=19 delay=800");
-    (void)RELAY_OF(l, binary, "--backoff-max-ms", "500", "--kafka.linger.ms", "0");
-    WAIT_UNTIL(proxy_seen(&p, "first") > 0, 20);
-    WAIT_UNTIL(enough_unsettled(l), 10);
-    WAIT_UNTIL(proxy_hits(&p, "first") > 0, 20);
-    line_hit(l, "the first batch of a session is refused, the second would be accepted", "the proxy's counter: %lld batch refused",
-             (long long)proxy_hits(&p, "first"));
-    line_publishing(l);
-    return l;
-}
-
-TEST_WITHIN(crash_unbroken_cold_start, 90)
-{
-    struct kafka k = kafka_start();
-
-    line_end(first_batch_refused(&k, NULL), &(struct line_expected){.windows = LINE_D(3)});
 }
 
 /* --- marks by id alone ---------------------------------------------------------------------------------------------- */

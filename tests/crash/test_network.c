@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/crash/mutant.h"
 #include "tests/crash/network.h"
 #include "tests/lib/test.h"
 
@@ -110,26 +111,40 @@ TEST_WITHIN(crash_network_requests_come_twice, 90)
 /* KAFKA-15591: a broker that does not know a producer accepts any first sequence number. The refusal of a lane's first batch is held back
  * alone, so that whatever was sent behind it is in the log before it is known. Order and marks are kept by the cold start alone. One lane at
  * a time: librdkafka has five requests on their way at most. */
-TEST_WITHIN(crash_network_first_batch_refused_second_accepted, 120)
+static struct network *first_batches_refused(const char *name, int rounds)
 {
     static const int codes[] = {6, 19, 5, 6, 19, 6};
-    struct network *n = network_begin("first", NULL);
+    struct network *n = network_begin(name, NULL);
 
-    for (int i = 0; i < E2E_PARTITIONS; i++) {
+    for (int i = 0; i < rounds * E2E_PARTITIONS; i++) {
         char rule[16];
 
         (void)snprintf(rule, sizeof rule, "first%d", i);
-        (void)proxy_command(&n->proxy, "rule %s kafka error code=%d delay=700 aside=1 topic=first partition=%d sequence=0 per=lane", rule,
-                            codes[i], i);
+        (void)proxy_command(&n->proxy, "rule %s kafka error code=%d delay=700 aside=1 topic=%s partition=%d sequence=0 per=lane", rule,
+                            codes[i % E2E_PARTITIONS], name, i % E2E_PARTITIONS);
         if (i == 0)
             (void)network_relay(n);
         else /* the session ends, and the next one begins with all lanes cold */
-            network_fault(n, "session ended", "kafka error code=-1 on=Produce topic=first");
+            network_fault(n, "session ended", "kafka error code=-1 on=Produce topic=%s", name);
         WAIT_UNTIL((line_strike(n->l), proxy_hits(&n->proxy, rule) > 0), 30);
         line_hit(n->l, "first batch of a lane refused after 700 ms, later ones forwarded", "proxy: %lld refusals, code %d",
-                 (long long)proxy_hits(&n->proxy, rule), codes[i]);
+                 (long long)proxy_hits(&n->proxy, rule), codes[i % E2E_PARTITIONS]);
         line_publishing(n->l);
         (void)proxy_command(&n->proxy, "forget %s", rule);
     }
-    network_end(n, &(struct line_expected){.windows = LINE_D(3)});
+    return n;
+}
+
+TEST_WITHIN(crash_network_first_batch_refused_second_accepted, 120)
+{
+    network_end(first_batches_refused("first", 1), &(struct line_expected){.windows = LINE_D(3)});
+}
+
+/* Whether a second batch is on its way in time is a matter of luck. */
+TEST_WITHIN(mutant_no_cold_start, 240)
+{
+    CHECK_EQ(setenv("TEST_RELAY_BINARY", MUTANT("NO_COLD_START"), 1), 0);
+    struct oracle_verdict v = mutant_verdict(first_batches_refused("first-broken", 10)->l);
+
+    CHECK(v.misordered > 0 || v.lost > 0);
 }
