@@ -287,9 +287,9 @@ check-long: all faulty $(tools) $(crash) ## random mixed faults for MINUTES (10)
 	$(new_evidence)
 	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh '$(crash) storm_'
 
-release-check: all faulty $(tools) $(crash) $(explore) ## what is too long for check, and a long storm: before a release, some hours
+release-check: all faulty $(tools) $(crash) $(explore) $(mutant_relays) ## what is too long for check, and a long storm: before a release, some hours
 	$(new_evidence)
-	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh $(run_long) '$(crash) storm_' '$(explore) all' \
+	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh $(run_long) '$(crash) storm_' '$(crash) mutant_' '$(explore) all' \
 	  'tests/crash/evidence.sh $(TEST_EVIDENCE_FOLDER)/faults 500'
 
 mutants-real: all $(tools) $(crash) $(mutant_relays) ## relays with one rule broken, on real services: each is caught by its line of the matrix
