@@ -26,7 +26,7 @@ static const char *const rules[] = {
     "kafka duplicate on=Produce times=5",
     "kafka pass delay=400 on=Produce",
     "kafka pass hold=400 on=Produce",
-    "kafka error code=6 delay=200 aside=1 sequence=0 per=lane",
+    "kafka error code=6 delay=200 aside=1 on=Produce",
     "kafka error code=19 on=Produce times=5",
     "kafka error code=87 on=Produce",
     "kafka error code=31 on=Produce",

@@ -238,6 +238,26 @@ static void refuses_the_first_and_not_the_second(struct box *b)
     rd_kafka_destroy(c->rk);
 }
 
+/* A refusal that waits aside holds up nobody else's report. */
+static void is_overtaken(struct box *b)
+{
+    struct client *c = client_new(b, "aside", true);
+    hand_each(c, 1);
+    (void)proxy_command(&b->proxy, "rule aside kafka error code=6 delay=2500 aside=1 topic=aside partition=0");
+    hand(c, 0, 100);
+    WAIT_UNTIL(proxy_hits(&b->proxy, "aside") == 1, 20);
+    for (unsigned i = 0; i < 5; i++) {
+        hand(c, 1, 100);
+        WAIT_UNTIL(reported(c, c->handed_n - 1), 20);
+    }
+    CHECK(!reported(c, c->handed_n));
+    CHECK(proxy_stat(&b->proxy, "kafka", "waiting-down") > 0);
+    WAIT_UNTIL(reported(c, c->handed_n), 20);
+    CHECK_EQ(c->delivered_n, 7);
+    (void)proxy_command(&b->proxy, "heal kafka");
+    rd_kafka_destroy(c->rk);
+}
+
 static void tells_lanes_apart(struct box *b)
 {
     struct client *c = client_new(b, "lanes", true);
@@ -304,6 +324,7 @@ TEST_WITHIN(proxy_kafka_does_what_rules_say, 240)
     is_refused(b, "too-large", 10, false);
     is_refused(b, "too-late", 32, true);
     refuses_the_first_and_not_the_second(b);
+    is_overtaken(b);
     tells_lanes_apart(b);
     refuses_producers(b);
     freezes_and_cuts(b);

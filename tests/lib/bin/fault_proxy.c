@@ -35,9 +35,10 @@ static void answer(const char *text)
 
 static void line_perform(struct program *p, char *line)
 {
-    char text[380];
+    char text[380], said[300];
+    (void)snprintf(said, sizeof said, "%s", line);
     command_perform(&p->box, line, text, sizeof text);
-    printf("%" PRIu64 " command %s: %s\n", uv_hrtime() / 1000000, line, text);
+    printf("%" PRIu64 " command %s: %s\n", uv_hrtime() / 1000000, said, text);
     answer(text);
 }
 
