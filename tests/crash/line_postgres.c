@@ -52,6 +52,8 @@ int64_t line_kill_unflushed(struct line *l)
     long long now_ms;
 
     line_publishing(l);
+    /* Kill -9 does not touch what the kernel has: the process that writes behind the commits is stopped. */
+    CHECK_EQ(kill((pid_t)held_number(inside, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"), SIGSTOP), 0);
     line_strike(l);
     WAIT_UNTIL((unflushed = held_number(inside, "SELECT pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn()")) > 5000, 20);
     now_ms = e2e_real_ms();
