@@ -192,7 +192,7 @@ static void choose_mix(struct sim *sim)
     mix->sequence_ahead = sim_chance(sim, 600) ? 1 : 33;
     mix->pump_late = sim_between(sim, 0, 500);
     mix->any_first_sequence = sim_chance(sim, 800);
-    mix->pauses = sim_between(sim, 0, 300);
+    mix->pauses = sim_chance(sim, 700) ? sim_between(sim, 0, 40) : sim_between(sim, 100, 400);
     mix->expiration_ms = sim_chance(sim, 600) ? 0 : sim_between(sim, 1200, 4000);
     if (mix->expiration_ms) /* silence takes time */
         mix->think_ms = sim_between(sim, 80, 300);

@@ -178,8 +178,10 @@ static void draw(struct sim *sim, struct writer *w)
     bool last = w->rows_n == w->rows_wanted;
     w->key = KEY_NONE;
     w->step = last ? WRITER_ENDS : WRITER_LOCKS_KEY;
-    bool pauses = last || sim_chance(sim, sim->mix.pauses);
-    step_in(sim, w, pauses ? hold_ms(sim) : sim_below(sim, sim_chance(sim, sim->mix.apart) ? 60 : 4));
+    if (!last && sim_chance(sim, sim->mix.pauses))
+        step_in(sim, w, sim_between(sim, 20, 400));
+    else
+        step_in(sim, w, last ? hold_ms(sim) : sim_below(sim, sim_chance(sim, sim->mix.apart) ? 60 : 4));
 }
 
 static void on_step(struct sim *sim, const struct event *event)
