@@ -222,8 +222,21 @@ static bool page_is_full(const struct relay *r, const struct page_row *p)
     return behind_suspect(b, p->lane) && !window_lane_empty(w, p->lane);
 }
 
+/* What stops all of a lane has precedence over what stops one key: a key whose lane is probed is tried again later. */
+static bool key_gives_way(struct relay *r, uint64_t now_ms, const struct page_row *p)
+{
+    struct behind *b = relay_behind_of(r);
+
+    if (!page_has(r, p->key_record, p->row->id) || !behind_probes(b, p->lane) ||
+        topics_partition_of(relay_topics(r), p->lane) == TOPICS_UNPLACED)
+        return false;
+    behind_page_move(b, p->key_record, p->row->id);
+    behind_wait(b, p->key_record, now_ms + 1 + pace_backoff_ms(&r->pace, 0));
+    return true;
+}
+
 /* The row into the window, if it is wanted now. Returns false if there is no room: the page ends before it. */
-static bool page_take_row(struct relay *r, const struct page_row *p, const struct relay_read *read, row_slot *ret_slot)
+static bool page_take_row(struct relay *r, uint64_t now_ms, const struct page_row *p, const struct relay_read *read, row_slot *ret_slot)
 {
     int64_t id = p->row->id;
     uint32_t to;
@@ -234,7 +247,7 @@ static bool page_take_row(struct relay *r, const struct page_row *p, const struc
             behind_page_move(relay_behind_of(r), p->key_record, id);
         return true;
     }
-    if (passed_by(r, p->key_record, id))
+    if (passed_by(r, p->key_record, id) || key_gives_way(r, now_ms, p))
         return true;
     if (window_knows(relay_window(r), p->row))
         return true;
@@ -264,7 +277,8 @@ static int64_t page_take(struct relay *r, uint64_t now_ms, const struct relay_re
     for (uint32_t i = 0; i < read->rows_n; i++) {
         struct page_row p = page_row_of(r, now_ms, &read->rows[i]);
 
-        if (p.lane == TOPICS_NO_LANE || window_room_rows(w) == 0 || window_room_bytes(w) == 0 || !page_take_row(r, &p, read, &ret_slots[i]))
+        if (p.lane == TOPICS_NO_LANE || window_room_rows(w) == 0 || window_room_bytes(w) == 0 ||
+            !page_take_row(r, now_ms, &p, read, &ret_slots[i]))
             return read->rows[i].id - 1;
     }
     return read->upto;

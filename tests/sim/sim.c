@@ -208,12 +208,12 @@ static void choose_limits(struct sim *sim)
     limits->window_rows = sim_between(sim, limits->fetch_rows < 16 ? 16 : limits->fetch_rows, WINDOW_MAX);
     limits->window_bytes = limits->fetch_bytes + sim_between(sim, 4000, 60000);
     limits->lane_rows = sim_between(sim, 2, 16);
-    limits->lanes_max = sim_between(sim, 12, 38); /* numbers run short sometimes */
+    limits->lanes_max = sim_between(sim, 20, 40); /* short sometimes; but if lanes that are behind had them all, none could be probed */
     limits->topics_max = sim_between(sim, TOPICS, 8);
     limits->writers_max = sim_between(sim, 2, WRITERS_MAX);
     limits->settled_rows = sim_between(sim, 4, READ_MAX);
     limits->ranges_max = limits->settled_rows + limits->fetch_rows + sim_between(sim, 10, 200);
-    limits->page_ids = sim_between(sim, 5, 200);
+    limits->page_ids = sim_between(sim, 10, 200);
     limits->mark_rows = sim_between(sim, 2, 100);
     limits->mark_rows_min = sim_between(sim, 1, limits->mark_rows < 10 ? limits->mark_rows : 10);
     limits->mark_delay_ms = sim_between(sim, 0, 30);
@@ -253,13 +253,13 @@ static void on_inspect(struct sim *sim, const struct event *event)
     if (sim->now > (sim->outage ? OUTAGE_MS : 0) + 300000)
         sim_violation(sim, "simulator", "the writers do not finish");
     if (writers_done(sim) && !sim->finish_by)
-        sim->finish_by = sim->now + (sim->outage ? 120000 : 30000); /* four times the longest backoff */
-    bool keys_run_short = sim->limits.keys_max < 20;                /* then their lanes wait instead */
+        sim->finish_by = sim->now + (sim->outage ? 120000 : 60000);                /* four times the longest backoff */
+    bool keys_run_short = sim->limits.keys_max < 20 || sim->limits.lanes_max < 36; /* then their lanes or topics wait instead */
     if (sim->finish_by && !sim->healed && (oracle_isolated(sim) || sim->now > sim->finish_by || keys_run_short)) {
         if (!keys_run_short && !oracle_isolated(sim))
             oracle_late(sim);
         writers_heal(sim);
-        sim->finish_by = sim->now + (sim->outage ? 120000 : 30000); /* four times the longest backoff */
+        sim->finish_by = sim->now + (sim->outage ? 120000 : 60000); /* four times the longest backoff */
     }
     if (sim->finish_by && !sim->stopped_by) {
         if (oracle_finished(sim)) {
@@ -295,7 +295,7 @@ static void start(struct sim *sim, uint64_t seed)
     sim->seed = seed;
     sim->random = seed * 0x9e3779b97f4a7c15u + 0x1234567;
     sim->now = sim->order = 0;
-    sim->events_n = sim->rows_n = sim->txs_n = sim->lives_n = sim->sessions_n = sim->pids_n = sim->db_epoch = 0;
+    sim->events_n = sim->poisons_n = sim->rows_n = sim->txs_n = sim->lives_n = sim->sessions_n = sim->pids_n = sim->db_epoch = 0;
     sim->xids_n = sim->db_down_until = sim->finish_by = sim->stopped_by = 0;
     sim->over = sim->faults_over = sim->healed = sim->standby_cut = sim->writers_wait = false;
     sim->next_writer_long = sim->next_unpublished = sim->next_row_refused = sim->crash_at_flush = false;

@@ -37,6 +37,7 @@ enum {
     WINDOW_MAX = 128,
     READ_MAX = 128,
     GAPS_MAX = 512,
+    POISONS_MAX = 6, /* in a seed: each ends the probe session, so that many delay each other */
     LENT_MAX = 32,
     STATEMENTS_MAX = 64,
     REQUESTS_MAX = 1024,
@@ -330,7 +331,7 @@ struct sim {
     uint32_t db_epoch;              /* counts crashes */
     uint64_t db_down_until;
     struct sim_row rows[ROWS_MAX];
-    uint32_t rows_n, rows_target, txs_n, keys_n, writers_n;
+    uint32_t poisons_n, rows_n, rows_target, txs_n, keys_n, writers_n;
     uint64_t xids_n;
     struct sim_key keys[KEYS_MAX];
     struct writer writers[WRITERS_MAX];

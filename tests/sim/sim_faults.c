@@ -225,7 +225,7 @@ static void on_fault(struct sim *sim, const struct event *event)
         sim->next_row_refused = true;
         break;
     case FAULT_POISON:
-        sim->next_row_poison = true;
+        sim->next_row_poison = sim->poisons_n++ < POISONS_MAX;
         break;
     case FAULT_LONG_WRITER:
         sim->next_writer_long = true;
