@@ -142,17 +142,19 @@ static void table_locked(struct storm *s, char *proof, size_t size)
 static void server_killed(struct storm *s, char *proof, size_t size)
 {
     postgres_kill(&s->line->e.db);
+    CHECK_EQ(s->line->e.db.server.status & 0x7f, SIGKILL);
+    (void)snprintf(proof, size, "ended by signal %d", SIGKILL);
     pass(draw(s, 1500));
     postgres_restart(&s->line->e.db);
-    (void)snprintf(proof, size, "signal %d", s->line->e.db.server.status & 0x7f);
 }
 
 static void broker_killed(struct storm *s, char *proof, size_t size)
 {
     kafka_kill(s->broker);
+    CHECK_EQ(s->broker->server.status & 0x7f, SIGKILL);
     pass(draw(s, 3000));
     kafka_restart(s->broker);
-    (void)snprintf(proof, size, "signal %d", SIGKILL);
+    (void)snprintf(proof, size, "ended by signal %d", SIGKILL);
 }
 
 static const char *side(struct storm *s)
