@@ -101,7 +101,7 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants test-edge test-e2e faulty check check-long mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e faulty check check-long mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -263,6 +263,9 @@ explore: $(explore) ## the same with every play that there is: minutes, and a fe
 
 explore-mutants: $(mutant_explores) ## the shortest way to what each broken rule breaks
 	@TRACES=1 tests/totals.sh tests/explore/mutants.sh
+
+mutate: $(B)/test-unit $(sim) $(explore) ## break relay/core in SAMPLE (100, all) places chosen by SEED: 85 of 100 must be noticed
+	@BUILD=$(B) tests/totals.sh tests/mutate/mutate.sh
 
 test-edge: all $(tools) $(run_edge) ## each edge against its real peer
 	@tests/totals.sh $(run_edge)

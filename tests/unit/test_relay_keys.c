@@ -277,6 +277,34 @@ TEST(relay_lane_waits_where_too_many_keys_would)
 }
 
 /* A row without a key waits for itself alone. */
+/* Found by the mutator: the numbers of keys that wait no more, all of them, are given to others. */
+TEST(relay_keys_that_are_live_again_make_room)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.keys_max = 2;
+    s = stage_set(&limits);
+    s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
+    stage_fetch(s, "1#1 2/1#2");
+    stage_unpublish(s, "1", RELAY_FAULT_ROW);
+    stage_unpublish(s, "2/1", RELAY_FAULT_ROW);
+    CHECK_EQ(view(s).behind_keys, 2);
+    for (unsigned i = 0; view(s).behind_keys > 0 && i < 10; i++) { /* one after the other is due */
+        stage_idle(s, RELAY_CATCH_UP, 1000);
+        stage_page(s, "1#1 2/1#2");
+        stage_drain(s);
+        stage_idle_for(s, 300);
+    }
+    stage_idle_for(s, 5000); /* and saved */
+    CHECK_EQ(view(s).behind_keys, 0);
+    stage_forget_notes(s);
+    stage_fetch(s, "3#3 4/1#4");
+    stage_unpublish(s, "3", RELAY_FAULT_ROW);
+    stage_unpublish(s, "4/1", RELAY_FAULT_ROW);
+    CHECK(view(s).behind_keys == 2 && !stage_told(s, RELAY_NOTE_KEYS_FULL));
+}
+
 TEST(relay_row_without_a_key_waits_alone)
 {
     struct relay_limits limits = stage_limits();
