@@ -25,7 +25,6 @@ static const struct {
     {{.name = "topic", .keys = "AA", .faults = 1, .refusals = 1, .topics = true}, false},
     {{.name = "gaps1", .keys = "ABA", .faults = 1, .refusals = 1, .rollbacks = 1}, false},
     {{.name = "pair2", .keys = "AA", .faults = 2, .refusals = 1}, false},
-    {{.name = "three2", .keys = "AAA", .faults = 2, .refusals = 1}, false},
 };
 
 enum {

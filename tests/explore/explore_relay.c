@@ -145,6 +145,8 @@ void relay_pump(struct world *w, unsigned relay, struct relay *r, uint64_t now_m
     for (unsigned i = 0; i < 1000; i++) {
         struct relay_action a = relay_next(r, now_ms);
 
+        if (a.type == RELAY_WAIT && r->notes_n > 0)
+            continue; /* a note was made after it had looked for one */
         if (a.type == RELAY_WAIT) {
             w->relays[relay].core = cores_put(r, now_ms);
             return;
