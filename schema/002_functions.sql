@@ -60,9 +60,11 @@ COMMENT ON FUNCTION outbox.require_read_committed() IS 'An older snapshot would 
 -- The grant of the lease and the reading of the saved state in one call. What was saved is read by statements begun after the lease
 -- row was locked: the last holder's save committed before, or will be refused.
 -- One row, and one more for each record of outbox.behind (then topic is not NULL).
-CREATE FUNCTION outbox.take(new_token uuid, new_process uuid, new_holder text, ttl_ms integer, sequence regclass)
+-- `silent_beat`: a beat that the caller has seen for longer than it promised, by a clock of its own; 0: none. Its sender is dead, though the
+-- clock of this server, set back meanwhile, may say for long that its time is not over.
+CREATE FUNCTION outbox.take(new_token uuid, new_process uuid, new_holder text, ttl_ms integer, sequence regclass, silent_beat bigint)
 RETURNS TABLE (granted boolean, holder text, floor bigint, last_id bigint, floor_reset boolean,
-    topic text, partition integer, key_hash bigint, first_id bigint, attempts integer, held boolean, incarnation_lost boolean)
+    topic text, partition integer, key_hash bigint, first_id bigint, attempts integer, held boolean, incarnation_lost boolean, beat bigint, beat_ttl_ms bigint)
 LANGUAGE plpgsql VOLATILE SECURITY INVOKER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -74,16 +76,18 @@ BEGIN
 
     -- First a look without a lock: relays that wait must not hold up the holder's saves.
     granted := false;
-    SELECT l.holder INTO take.holder FROM outbox.lease l, outbox.beat b
+    SELECT l.holder, (extract(epoch FROM b.beat_at) * 1000000)::bigint, (extract(epoch FROM b.expires_at - b.beat_at) * 1000)::bigint
+        INTO take.holder, take.beat, take.beat_ttl_ms FROM outbox.lease l, outbox.beat b
         WHERE l.one AND b.one AND b.token IS NOT NULL AND b.expires_at > clock_timestamp() AND l.process IS DISTINCT FROM new_process;
-    IF FOUND THEN
+    IF FOUND AND take.beat <> silent_beat THEN
         RETURN NEXT;
         RETURN;
     END IF;
 
     SELECT l.holder, l.process INTO take.holder, last_process FROM outbox.lease l WHERE l.one FOR UPDATE;
     UPDATE outbox.beat SET token = new_token, beat_at = clock_timestamp(), expires_at = clock_timestamp() + ttl_ms * interval '1 ms'
-        WHERE one AND (token IS NULL OR expires_at <= clock_timestamp() OR last_process = new_process);
+        WHERE one AND (token IS NULL OR expires_at <= clock_timestamp() OR last_process = new_process
+            OR (extract(epoch FROM beat_at) * 1000000)::bigint = silent_beat);
     IF NOT FOUND THEN
         RETURN NEXT;
         RETURN;
@@ -111,7 +115,7 @@ BEGIN
         RETURN NEXT;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION outbox.take(uuid, uuid, text, integer, regclass) IS 'For the relay: take the lease if it is free, has run out or is this process''s own; and read the saved state.';
+COMMENT ON FUNCTION outbox.take(uuid, uuid, text, integer, regclass, bigint) IS 'For the relay: take the lease if it is free, has run out or is this process''s own; and read the saved state.';
 
 CREATE FUNCTION outbox.beat(my_token uuid, ttl_ms integer, sequence regclass)
 RETURNS TABLE (held boolean, token uuid, last_id bigint)

@@ -34,7 +34,7 @@ GRANT SELECT, INSERT, UPDATE ON outbox.incarnation, outbox.position, outbox.topi
 GRANT SELECT, INSERT, UPDATE, DELETE ON outbox.behind TO outbox_relay;
 GRANT SELECT, INSERT, DELETE ON outbox.progress TO outbox_relay;
 GRANT SELECT, UPDATE (system_identifier, kafka_cluster_id) ON outbox.meta TO outbox_relay;
-GRANT EXECUTE ON FUNCTION outbox.take(uuid, uuid, text, integer, regclass), outbox.beat(uuid, integer, regclass), outbox.release(uuid),
+GRANT EXECUTE ON FUNCTION outbox.take(uuid, uuid, text, integer, regclass, bigint), outbox.beat(uuid, integer, regclass), outbox.release(uuid),
     outbox.save(uuid, bigint, text[], integer[], bigint[], bigint[], integer[], boolean[]), outbox.require_read_committed() TO outbox_relay;
 
 -- Readers: look at everything, change nothing.

@@ -114,12 +114,12 @@ static void connect_outbox(struct daemon *d)
     outbox_connect(d->outbox);
 }
 
-static void lease(struct daemon *d, enum relay_action_type what)
+static void lease(struct daemon *d, const struct relay_action *action)
 {
     d->lease_asked_ms = daemon_now(d);
-    if (what == RELAY_LEASE_TAKE)
-        outbox_take(d->outbox);
-    else if (what == RELAY_LEASE_BEAT)
+    if (action->type == RELAY_LEASE_TAKE)
+        outbox_take(d->outbox, action->from);
+    else if (action->type == RELAY_LEASE_BEAT)
         outbox_beat(d->outbox);
     else
         outbox_release(d->outbox);
@@ -194,7 +194,7 @@ static void perform(struct daemon *d, const struct relay_action *action)
     case RELAY_LEASE_TAKE:
     case RELAY_LEASE_BEAT:
     case RELAY_LEASE_RELEASE:
-        lease(d, action->type);
+        lease(d, action);
         break;
     case RELAY_FETCH:
         fetch(d, action);

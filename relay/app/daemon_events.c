@@ -35,6 +35,13 @@ static void on_failed(void *data, enum relay_action_type what, const char *reaso
     relay_on_failed(d->relay, daemon_now(d), what);
 }
 
+static void on_holder(void *data, int64_t beat, uint64_t beat_ttl_ms)
+{
+    struct daemon *d = data;
+
+    relay_on_holder(d->relay, daemon_now(d), beat, beat_ttl_ms);
+}
+
 static void on_lease(void *data, const struct relay_saved *saved, const char *holder)
 {
     struct daemon *d = data;
@@ -175,6 +182,7 @@ const struct outbox_callbacks *daemon_outbox_callbacks(void)
         .on_connected = on_connected,
         .on_lost = on_lost,
         .on_failed = on_failed,
+        .on_holder = on_holder,
         .on_lease = on_lease,
         .on_beaten = on_beaten,
         .on_released = on_released,

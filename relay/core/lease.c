@@ -59,6 +59,7 @@ void lease_granted(struct lease *l, uint64_t asked_at_ms, struct relay_token tok
 {
     l->held = true;
     l->token = token;
+    l->beat = 0;
     lease_kept(l, asked_at_ms);
 }
 
@@ -67,6 +68,20 @@ void lease_refused(struct lease *l, uint64_t now_ms)
     assert(l->asking && !l->held);
     l->asking = false;
     l->next_ms = now_ms + (l->ttl_ms / 10 < LOOK_MS ? l->ttl_ms / 10 : LOOK_MS);
+}
+
+void lease_seen(struct lease *l, uint64_t now_ms, int64_t beat, uint64_t beat_ttl_ms)
+{
+    if (beat == l->beat)
+        return;
+    l->beat = beat;
+    l->beat_ms = now_ms;
+    l->beat_ttl_ms = beat_ttl_ms;
+}
+
+int64_t lease_silent_beat(const struct lease *l, uint64_t now_ms)
+{
+    return l->beat != 0 && now_ms - l->beat_ms > l->beat_ttl_ms + l->margin_ms ? l->beat : 0;
 }
 
 void lease_failed(struct lease *l, uint64_t retry_ms)
@@ -98,6 +113,8 @@ uint64_t lease_digest(const struct lease *l, uint64_t now_ms)
     uint64_t digest = digest_add(6, (uint64_t)(l->held * 4 + l->asking * 2 + l->stale));
 
     digest = digest_add_due(digest, l->next_ms, now_ms);
+    if (l->beat != 0)
+        digest = digest_add_due(digest_add(digest, (uint64_t)l->beat), l->beat_ms + l->beat_ttl_ms + l->margin_ms, now_ms);
     if (!l->held)
         return digest;
     for (unsigned i = 0; i < sizeof l->token.bytes; i++)

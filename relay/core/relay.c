@@ -191,7 +191,8 @@ static bool next_connection(struct relay *r, uint64_t now_ms, struct relay_actio
         return false;
     lease_asked(&r->lease);
     r->beat_highest = gaps_highest(relay_gaps_of(r));
-    *ret_action = (struct relay_action){.type = r->lease.held ? RELAY_LEASE_BEAT : RELAY_LEASE_TAKE};
+    *ret_action = (struct relay_action){.type = r->lease.held ? RELAY_LEASE_BEAT : RELAY_LEASE_TAKE,
+                                        .from = r->lease.held ? 0 : lease_silent_beat(&r->lease, now_ms)};
     return true;
 }
 
@@ -299,6 +300,8 @@ struct relay_action relay_next(struct relay *r, uint64_t now_ms)
         return action;
     }
     if (relay_next_save(r, now_ms, &action) || next_end(r, now_ms, &action))
+        return action;
+    if (next_note(r, &action)) /* what was noted while the questions were asked */
         return action;
     return relay_wait(r, now_ms);
 }

@@ -91,7 +91,8 @@ struct relay_token {
 enum relay_action_type {
     RELAY_WAIT,          /* nothing before `until_ms`, unless something happens first */
     RELAY_CONNECT,       /* close what is left of the database connections, open all of them; or one failure: relay_on_database_lost */
-    RELAY_LEASE_TAKE,    /* ask for the lease with a new random token; the answer brings the saved state */
+    RELAY_LEASE_TAKE,    /* ask for the lease with a new random token; the answer brings the saved state. `from`: a holder's beat that is
+                            over, however the database's clock stands; 0: none */
     RELAY_LEASE_BEAT,    /* keep it */
     RELAY_LEASE_RELEASE, /* let go, so that another relay need not wait */
     RELAY_FETCH,         /* one snapshot: relay_gaps(), then ids above `from`; unsettled ones, but up to `settled_upto` all; at most
@@ -208,6 +209,9 @@ struct relay_saved {
 /* Answer to RELAY_LEASE_TAKE: `saved` was read in the call that granted the lease; NULL: another relay holds it. `asked_at_ms` is when
  * the question was sent: the lease runs from there. */
 void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, const struct relay_saved *saved);
+/* Right before relay_on_lease tells that another relay holds it: that one's last beat, a number that changes with each, and for how long it
+ * promised to be alive. 0: not known. */
+void relay_on_holder(struct relay *r, uint64_t now_ms, int64_t beat, uint64_t beat_ttl_ms);
 /* Answer to RELAY_LEASE_BEAT. `held`: the lease row has our token still; `token`: of incarnation; `last_id`: of the sequence. */
 void relay_on_beaten(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, bool held, struct relay_token token, int64_t last_id);
 void relay_on_released(struct relay *r, uint64_t now_ms);

@@ -114,6 +114,11 @@ static void probed_lanes_go_behind(struct relay *r, uint64_t now_ms)
     }
 }
 
+void relay_on_holder(struct relay *r, uint64_t now_ms, int64_t beat, uint64_t beat_ttl_ms)
+{
+    lease_seen(&r->lease, now_ms, beat, beat_ttl_ms);
+}
+
 void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, const struct relay_saved *saved)
 {
     r->connect_attempts = 0;

@@ -138,7 +138,9 @@ enum taken { /* columns of SQL_TAKE; those of the records are in outbox_decode.c
     TAKEN_FLOOR,
     TAKEN_LAST_ID,
     TAKEN_FLOOR_RESET,
-    TAKEN_INCARNATION_LOST = 11 /* behind those */
+    TAKEN_INCARNATION_LOST = 11, /* behind those */
+    TAKEN_BEAT,
+    TAKEN_BEAT_TTL_MS
 };
 
 static void tell_refused(struct outbox *o, const struct database_result *result)
@@ -148,6 +150,9 @@ static void tell_refused(struct outbox *o, const struct database_result *result)
     const char *name = database_result_value(result, 0, TAKEN_HOLDER, &n);
 
     (void)snprintf(holder, sizeof(holder), "%.*s", (int)n, name ? name : "");
+    if (o->callbacks.on_holder)
+        o->callbacks.on_holder(o->data, database_result_integer(result, 0, TAKEN_BEAT),
+                               (uint64_t)database_result_integer(result, 0, TAKEN_BEAT_TTL_MS));
     o->callbacks.on_lease(o->data, NULL, holder);
 }
 
@@ -192,7 +197,7 @@ out:
     database_result_free(result);
 }
 
-void outbox_take(struct outbox *o)
+void outbox_take(struct outbox *o, int64_t silent_beat)
 {
     struct database_request *r = &o->take.request;
 
@@ -203,10 +208,11 @@ void outbox_take(struct outbox *o)
     r->values[2] = value_text(o->holder);
     r->values[3] = value_int4(o->take.numbers[0], (int32_t)o->settings.lease_ttl_ms);
     r->values[4] = value_text(o->sequence);
-    r->values_n = 5;
+    r->values[5] = value_int8(o->take.numbers[1], silent_beat);
+    r->values_n = 6;
 #ifdef MUTANT_LEASE_LOCAL_CLOCK
     const char *ahead_s = getenv("CLOCK_AHEAD_S"); /* of this process, in the place of a clock that was set wrong */
-    r->values[r->values_n++] = value_int8(o->take.numbers[1], (int64_t)time(NULL) + (ahead_s ? strtoll(ahead_s, NULL, 10) : 0));
+    r->values[r->values_n++] = value_int8(o->take.numbers[2], (int64_t)time(NULL) + (ahead_s ? strtoll(ahead_s, NULL, 10) : 0));
 #endif
     r->done = on_take;
     r->data = o;

@@ -56,6 +56,8 @@ struct outbox_callbacks {
 
     /* Granted, or NULL: `holder` (never NULL) has it. Both lent for the call. */
     void (*on_lease)(void *data, const struct relay_saved *saved, const char *holder);
+    /* May be NULL. Right before that, if it is another's: its last beat, and for how long that one promised to be alive. 0: not known. */
+    void (*on_holder)(void *data, int64_t beat, uint64_t beat_ttl_ms);
     void (*on_beaten)(void *data, bool held, struct relay_token token, int64_t last_id);
     void (*on_released)(void *data);
 
@@ -89,7 +91,8 @@ void outbox_lose(struct outbox *o, const char *reason);
 
 /* --- lease -------------------------------------------------------------------------------------------------------- */
 
-void outbox_take(struct outbox *o); /* with a new random token, which is used in every later statement once it is granted */
+/* With a new random token, which is used in every later statement once it is granted. `silent_beat`: see RELAY_LEASE_TAKE; 0: none. */
+void outbox_take(struct outbox *o, int64_t silent_beat);
 void outbox_beat(struct outbox *o);
 void outbox_release(struct outbox *o);
 

@@ -184,7 +184,8 @@ static bool build_probes(struct outbox_sql *sql)
                " EXISTS (SELECT FROM pg_index i WHERE i.indrelid = t.oid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL"
                "   AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),"
                " has_table_privilege(t.oid, 'SELECT') AND has_function_privilege("
-               "   'outbox.take(uuid, uuid, text, integer, regclass)', 'EXECUTE') AND (s.name IS NULL OR has_sequence_privilege(s.name, "
+               "   'outbox.take(uuid, uuid, text, integer, regclass, bigint)', 'EXECUTE') AND (s.name IS NULL OR "
+               "has_sequence_privilege(s.name, "
                "'SELECT, USAGE')),"
                " t.relpersistence = 'p'"
                " FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid AND a.attname = $2::text AND a.attnum > 0 AND NOT a.attisdropped"
@@ -201,7 +202,7 @@ static bool build_probes(struct outbox_sql *sql)
     " mine THEN expires_at ELSE 'infinity' END FROM l RETURNING 1) "
 #define TAKE_TTL "$4::int4 + 0 * (SELECT count(*) FROM c)::int4"
 #elif defined(MUTANT_LEASE_LOCAL_CLOCK)
-#define TAKE_CLEAR "WITH c AS (UPDATE outbox.beat SET token = NULL WHERE expires_at < to_timestamp($6::int8) RETURNING 1) "
+#define TAKE_CLEAR "WITH c AS (UPDATE outbox.beat SET token = NULL WHERE expires_at < to_timestamp($7::int8) RETURNING 1) "
 #define TAKE_TTL   "$4::int4 + 0 * (SELECT count(*) FROM c)::int4"
 #else
 #define TAKE_CLEAR ""
@@ -211,9 +212,10 @@ static bool build_probes(struct outbox_sql *sql)
 static bool build_lease(struct outbox_sql *sql)
 {
     return set(sql, SQL_TAKE, "take",
-               TAKE_CLEAR
-               "SELECT granted, holder, floor, last_id, floor_reset, topic, partition, key_hash, first_id, attempts, held, incarnation_lost"
-               " FROM outbox.take($1::uuid, $2::uuid, $3::text, " TAKE_TTL ", $5::text::regclass)") &&
+               TAKE_CLEAR "SELECT granted, holder, floor, last_id, floor_reset, topic, partition, key_hash, first_id, attempts, held, "
+                          "incarnation_lost,"
+                          " beat, beat_ttl_ms"
+                          " FROM outbox.take($1::uuid, $2::uuid, $3::text, " TAKE_TTL ", $5::text::regclass, $6::int8)") &&
            set(sql, SQL_BEAT, "beat", "SELECT held, token, last_id FROM outbox.beat($1::uuid, $2::int4, $3::text::regclass)") &&
            set(sql, SQL_RELEASE, "release", "SELECT outbox.release($1::uuid)");
 }

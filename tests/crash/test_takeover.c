@@ -64,6 +64,26 @@ static int64_t check_takes_over(struct process *next, int64_t from_ms, int64_t w
     return took_ms;
 }
 
+/* Finding 20: the database's clock was set back by an hour since the last beat, so that it is an hour until the lease is over there. */
+TEST_WITHIN(crash_takeover_after_kill_though_the_clock_was_set_back, 60)
+{
+    struct line *l = line_begin("takeover-clock", NULL);
+    struct process *holder = relay_named(l, "one"), *two;
+    int64_t took_ms, from_ms;
+
+    WAIT_UNTIL(holds(holder), 20);
+    two = relay_named(l, "two");
+    check_waits_for(two, "one");
+    line_publishing(l);
+    kill_relay(l, holder);
+    from_ms = e2e_real_ms();
+    postgres_query(l->e.db.conninfo, "UPDATE outbox.beat SET beat_at = beat_at + '1 h', expires_at = expires_at + '1 h'");
+    took_ms = check_takes_over(two, from_ms, 2 * LEASE_MS);
+    line_hit(l, "kill -9 of the holder, whose beat lies an hour ahead", "exit status 137, the next one held the lease %lld ms later",
+             (long long)took_ms);
+    line_end(l, &(struct line_expected){.windows = LINE_D(1)});
+}
+
 /* Three relays of three names; each holder is killed, and the next one is there within the lease and a second. */
 TEST_WITHIN(crash_takeover_after_kill, 120)
 {

@@ -27,6 +27,13 @@ static void on_failed(void *data, enum relay_action_type what, const char *reaso
     snprintf(b->reason, sizeof b->reason, "%s", reason);
 }
 
+static void on_holder(void *data, int64_t beat, uint64_t beat_ttl_ms)
+{
+    struct box *b = data;
+    b->beat = beat;
+    b->beat_ttl_ms = beat_ttl_ms;
+}
+
 static void on_lease(void *data, const struct relay_saved *saved, const char *holder)
 {
     struct box *b = data;
@@ -256,6 +263,7 @@ struct box *box_new_with(const struct outbox_settings *settings)
     static const struct outbox_callbacks callbacks = {.on_connected = on_connected,
                                                       .on_lost = on_lost,
                                                       .on_failed = on_failed,
+                                                      .on_holder = on_holder,
                                                       .on_lease = on_lease,
                                                       .on_beaten = on_beaten,
                                                       .on_released = on_released,
@@ -324,7 +332,7 @@ void box_connect_refused(struct box *b)
 bool box_take(struct box *b)
 {
     unsigned before = b->lease_n;
-    outbox_take(b->outbox);
+    outbox_take(b->outbox, 0);
     wait_for(b, &b->lease_n, before);
     return b->granted;
 }

@@ -23,6 +23,8 @@ struct box {
     char reason[800]; /* of the last on_lost or on_failed */
     char warning[800], holder[200];
     enum relay_action_type failed;
+    int64_t beat; /* of another holder */
+    uint64_t beat_ttl_ms;
     bool granted, held, fenced, complete, keep; /* keep: give slots to the rows of an answer */
     struct relay_saved saved;
     struct relay_behind behind[BOX_BEHINDS];

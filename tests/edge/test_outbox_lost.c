@@ -158,7 +158,7 @@ BOX_TEST_WITHIN(outbox_is_freed_at_any_time, 60)
             (void)uv_run(&b->loop, UV_RUN_ONCE);
         if (b->connected_n > 0) {
             outbox_fetch(b->outbox, &(struct outbox_fetch){.from = 0, .rows = 2000, .bytes = 1 << 20});
-            outbox_take(b->outbox);
+            outbox_take(b->outbox, 0);
             for (unsigned turns = 0; turns < i / 10; turns++)
                 (void)uv_run(&b->loop, UV_RUN_ONCE);
         }

@@ -189,12 +189,12 @@ BOX_TEST_WITHIN(outbox_save_waits_for_a_grant, 60)
     insert(&p, 10);
     CHECK(box_save(b, 5, NULL, 0));
     postgres_query(p.conninfo, "UPDATE outbox.beat SET expires_at = '-infinity'");
-    struct process grant =
-        process_start((const char *[]){"psql", "-Xq", p.conninfo, "-c",
-                                       "BEGIN; SELECT outbox.take(gen_random_uuid(), gen_random_uuid(), 'x', 10000, 'outbox.event_id_seq');"
-                                       " SELECT pg_sleep(1); COMMIT",
-                                       NULL},
-                      NULL, NULL);
+    struct process grant = process_start(
+        (const char *[]){"psql", "-Xq", p.conninfo, "-c",
+                         "BEGIN; SELECT outbox.take(gen_random_uuid(), gen_random_uuid(), 'x', 10000, 'outbox.event_id_seq', 0);"
+                         " SELECT pg_sleep(1); COMMIT",
+                         NULL},
+        NULL, NULL);
     WAIT_UNTIL(postgres_number(p.conninfo, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == 1, 10);
     CHECK(!box_save(b, 9, NULL, 0));
     CHECK_EQ(process_wait(&grant, 10), 0);

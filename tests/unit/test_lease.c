@@ -128,3 +128,22 @@ TEST(lease_digest_counts_distances_but_not_dates)
     lease_lost(&a, 1100, false);
     CHECK(lease_digest(&a, 1100) != lease_digest(&b, 7100));
 }
+
+/* Finding 20: the database's clock was set back, and its holder is dead. */
+TEST(lease_beat_that_does_not_change_is_over)
+{
+    struct lease l;
+
+    lease_init(&l, 10000, 2000);
+    CHECK_EQ(lease_silent_beat(&l, 5000), 0);
+    lease_seen(&l, 5000, 77, 3000);
+    lease_seen(&l, 9000, 77, 3000);
+    CHECK_EQ(lease_silent_beat(&l, 10000), 0); /* the margin is for what runs slower there */
+    CHECK_EQ(lease_silent_beat(&l, 10001), 77);
+    lease_seen(&l, 10002, 78, 3000);
+    CHECK_EQ(lease_silent_beat(&l, 15002), 0);
+    CHECK_EQ(lease_silent_beat(&l, 15003), 78);
+    lease_asked(&l);
+    lease_granted(&l, 15003, (struct relay_token){{1}});
+    CHECK_EQ(lease_silent_beat(&l, 99999), 0);
+}

@@ -261,6 +261,49 @@ TEST(relay_gap_of_a_key_that_waits_is_brought_by_a_page)
     CHECK_STR(stage_probed(s), "3");
 }
 
+/* The same for a lane that is probed: the row goes through the probe session in its turn. */
+TEST(relay_gap_of_a_lane_that_is_probed_is_brought_by_a_page)
+{
+    struct stage *s = stage_probing();
+
+    stage_fetch(s, "1#1 5#2 6#4");
+    stage_deliver(s, "1");
+    stage_refuse(s, "5 6", RELAY_FAULT_ROW);
+    stage_close(s);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "5#2 6#4");
+    CHECK_STR(stage_probed(s), "5");
+    (void)stage_published(s);
+    stage_fetch(s, "3#3");
+    CHECK_STR(stage_published(s), "");
+    stage_deliver(s, "5");
+    stage_idle(s, RELAY_CATCH_UP, 100);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 3);
+}
+
+/* And for a topic that is probed. */
+TEST(relay_gap_of_a_topic_that_is_probed_is_brought_by_a_page)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    s->answered &= ~STAGE_ANSWERS(RELAY_LEASE_TAKE);
+    stage_lose(s);
+    stage_await(s, RELAY_LEASE_TAKE, 1000);
+    stage_grant(s, 20, "0/all:24");
+    stage_fetch(s, "24 25");
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "24 25");
+    CHECK_STR(stage_probed(s), "24");
+    (void)stage_published(s);
+    stage_fetch(s, "23");
+    CHECK_STR(stage_published(s), "");
+    stage_deliver(s, "24");
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 23);
+}
+
 /* More keys than there are numbers: the lane waits. */
 TEST(relay_lane_waits_where_too_many_keys_would)
 {
