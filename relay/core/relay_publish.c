@@ -266,14 +266,14 @@ void relay_find_stuck(struct relay *r, uint64_t now_ms)
         relay_note(r, (struct relay_told){.note = RELAY_NOTE_WINDOW_STUCK, .rows = window_handed(w)});
         relay_break_session(r, RELAY_MAIN, RELAY_FAULT_PASSING);
     }
-    if (now_ms < r->unknown_ms || r->stopping)
+    if (now_ms < r->unknown_ms)
         return;
     r->unknown_ms = now_ms + r->limits.stuck_ms;
     for (unsigned i = 0; i < RELAY_SESSIONS; i++) {
         if (any_lane_silent(r, now_ms, i == RELAY_PROBE))
             relay_break_session(r, (enum relay_session)i, RELAY_FAULT_PASSING);
     }
-    if (!r->lease.held)
+    if (!r->lease.held || r->stopping)
         return;
     for (uint32_t topic = 0; topic < r->limits.topics_max; topic++) {
         if (topics_state(t, topic) == TOPICS_ASKING && topics_age(t, now_ms, topic) >= r->limits.stuck_ms &&

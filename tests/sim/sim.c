@@ -208,7 +208,7 @@ static void choose_limits(struct sim *sim)
     limits->window_rows = sim_between(sim, limits->fetch_rows < 16 ? 16 : limits->fetch_rows, WINDOW_MAX);
     limits->window_bytes = limits->fetch_bytes + sim_between(sim, 4000, 60000);
     limits->lane_rows = sim_between(sim, 2, 16);
-    limits->lanes_max = sim_between(sim, 20, 40); /* short sometimes; but if lanes that are behind had them all, none could be probed */
+    limits->lanes_max = sim_between(sim, 20, 60); /* short sometimes; but if lanes that are behind had them all, none could be probed */
     limits->topics_max = sim_between(sim, TOPICS, 8);
     limits->writers_max = sim_between(sim, 2, WRITERS_MAX);
     limits->settled_rows = sim_between(sim, 4, READ_MAX);
