@@ -88,7 +88,7 @@ run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) 'tests/harness_test.sh
 for_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) $(planted) $(relay)
 run_sim  := $(sim) '$(sim) --outage --seeds 20' $(if $(mutants),$(wildcard tests/sim/mutants.sh))
 run_explore := $(explore) $(if $(explore_mutants),tests/explore/mutants.sh)
-run_edge := $(if $(filter edge,$(suites)),$(B)/test-edge)
+run_edge := $(if $(filter edge,$(suites)),'tests/parts.sh 2 $(B)/test-edge')
 crash    := $(if $(filter crash,$(suites)),$(B)/test-crash)
 # Names of tests say where they run.
 run_e2e  := $(if $(crash),'$(crash) e2e_')
@@ -267,7 +267,7 @@ explore-mutants: $(mutant_explores) ## the shortest way to what each broken rule
 mutate: $(B)/test-unit $(sim) $(explore) ## break relay/core in SAMPLE (100, all) places chosen by SEED: 85 of 100 must be noticed
 	@BUILD=$(B) tests/totals.sh tests/mutate/mutate.sh
 
-test-edge: all $(tools) $(run_edge) ## each edge against its real peer
+test-edge: all $(tools) $(if $(filter edge,$(suites)),$(B)/test-edge) ## each edge against its real peer
 	@tests/totals.sh $(run_edge)
 
 test-e2e: all $(tools) $(crash) ## whole relays, stopped and killed under load, judged by the oracle

@@ -19,8 +19,8 @@ static uint8_t gaps_of(const struct relay *r)
     uint8_t gaps = 0;
 
     for (uint32_t i = 0; i < n; i++)
-        for (int64_t id = firsts[i]; id <= lasts[i] && id <= IDS_MAX; id++)
-            gaps |= (uint8_t)(1u << (id - 1));
+        for (unsigned bit = 0; bit < IDS_MAX; bit++)
+            gaps |= (uint8_t)((firsts[i] <= bit + 1 && bit + 1 <= lasts[i]) << bit);
     return gaps;
 }
 
