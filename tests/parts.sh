@@ -14,7 +14,7 @@ while [ "$part" -le "$parts" ]; do
     {
         TEST_PART=$part/$parts "$@" 2>&1
         echo $? >"$folder/$part.status"
-    } | tee "$folder/$part" | grep -v '^[0-9]* passed, [0-9]* failed$' &
+    } | tee "$folder/$part" | grep --line-buffered -v '^[0-9]* passed, [0-9]* failed$' &
     part=$((part + 1))
 done
 wait
