@@ -69,3 +69,22 @@ TEST(relay_marks_nothing_again_without_a_crash)
 
     CHECK(!s->asked[RELAY_MARK] && s->asked[RELAY_FETCH]);
 }
+
+/* Longer each time, and not longer than that. */
+TEST(relay_mark_that_fails_backs_off)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+    uint64_t begun_ms;
+
+    stage_fetch(s, "1");
+    stage_deliver(s, "1");
+    begun_ms = s->now_ms;
+    for (unsigned i = 0; i < 12; i++) {
+        stage_idle(s, RELAY_MARK, (uint64_t)limits.backoff_min_ms << i);
+        stage_fail(s, RELAY_MARK);
+    }
+    CHECK(s->now_ms > begun_ms + 2000);
+    stage_idle(s, RELAY_MARK, limits.backoff_max_ms);
+    stage_mark(s, 0);
+}
