@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From the command line to a verb, and its exit status to the shell. */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,11 +9,11 @@
 #include "relay/app/daemon.h"
 #include "relay/app/verbs.h"
 
-static int perform(const struct config *c)
+static int perform(const struct config *c, bool *ret_busy)
 {
     switch (c->verb) {
     case CONFIG_RUN:
-        return daemon_run(c);
+        return daemon_run(c, ret_busy);
     case CONFIG_MIGRATE:
         return verbs_migrate(c, stdout, stderr);
     case CONFIG_CHECK:
@@ -49,6 +50,7 @@ int main(int argc, char **argv)
 {
     struct config config;
     char error[1024];
+    bool busy = false;
     int status;
 
     standard_descriptors_hold();
@@ -56,10 +58,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "outbox-relay: %s\n", error);
         return 2;
     }
-    status = perform(&config);
+    status = perform(&config, &busy);
     config_reset(&config);
     /* Output that did not arrive, on a full disk say, must not look like success. */
     if (fflush(stdout) != 0 && status == 0)
         status = 1;
+    if (busy)
+        _exit(status); /* an orderly exit would wait for the threads */
     return status;
 }

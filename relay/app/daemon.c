@@ -341,7 +341,7 @@ static bool start_http(struct daemon *d, char *error, size_t error_size)
     return d->http != NULL;
 }
 
-int daemon_run(const struct config *c)
+int daemon_run(const struct config *c, bool *ret_busy)
 {
     struct daemon *d = calloc(1, sizeof *d);
     char error[512] = "out of memory";
@@ -380,5 +380,6 @@ int daemon_run(const struct config *c)
         free(d);
         return status;
     }
-    return d->status; /* what is still busy is left to the end of the process: waiting for it could take for ever */
+    *ret_busy = true; /* left to the end of the process: waiting for it could take for ever */
+    return d->status;
 }
