@@ -91,7 +91,7 @@ run_explore := $(explore) $(if $(explore_mutants),tests/explore/mutants.sh)
 run_edge := $(if $(filter edge,$(suites)),'tests/parts.sh 2 $(B)/test-edge')
 crash    := $(if $(filter crash,$(suites)),$(B)/test-crash)
 # Names of tests say where they run.
-run_e2e  := $(if $(crash),'$(crash) e2e_')
+run_e2e  := $(if $(crash),'tests/parts.sh 1 $(crash) e2e_')
 # These mostly wait, so several run at once.
 CRASH_PARTS ?= 3
 run_crash := $(if $(crash),'tests/parts.sh $(CRASH_PARTS) $(crash) crash_')
