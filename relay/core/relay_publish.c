@@ -4,6 +4,12 @@
 
 #include "relay/core/relay_state.h"
 
+/* A lane belongs to one session. */
+static enum relay_session session_of(const struct relay *r, uint32_t lane)
+{
+    return topics_lane_probe(relay_topics(r), lane) ? RELAY_PROBE : RELAY_MAIN;
+}
+
 /* --- reports ------------------------------------------------------------------------------------------------------ */
 
 /* Is none of the topic's rows on its way through the probe session? Until then no other row of their keys may go through the main one. */
@@ -57,7 +63,7 @@ void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot)
     if (behind_n(relay_behind_of(r)) > 0)
         acked_behind(r, now_ms, lane, key);
     topics_acked(relay_topics(r), topic);
-    r->sessions[topics_lane_probe(relay_topics(r), lane) ? RELAY_PROBE : RELAY_MAIN].attempts = 0;
+    r->sessions[session_of(r, lane)].attempts = 0;
     r->page_dirty = true;
 }
 
@@ -139,9 +145,9 @@ void relay_on_refused(struct relay *r, uint64_t now_ms, row_slot slot, enum rela
     uint32_t lane = window_lane(relay_window(r), slot);
     int64_t id = window_id(relay_window(r), slot);
 
-    relay_break_session(r, topics_lane_probe(relay_topics(r), lane) ? RELAY_PROBE : RELAY_MAIN, why);
+    relay_break_session(r, session_of(r, lane), why);
     if (is_of_row(why) || why == RELAY_FAULT_TOPIC) /* the fatal error that comes first does not say so */
-        r->sessions[topics_lane_probe(relay_topics(r), lane) ? RELAY_PROBE : RELAY_MAIN].fault = why;
+        r->sessions[session_of(r, lane)].fault = why;
     if (is_of_row(why) && row_was_alone(r, lane)) {
         learn_limit(r, now_ms, lane, why);
         relay_key_fails(r, now_ms, slot, why);
@@ -168,7 +174,7 @@ void relay_on_unpublished(struct relay *r, uint64_t now_ms, row_slot slot, enum 
     } else {
         relay_row_return(r, slot);
         if (why == RELAY_FAULT_SESSION || why == RELAY_FAULT_PASSING)
-            relay_break_session(r, topics_lane_probe(relay_topics(r), lane) ? RELAY_PROBE : RELAY_MAIN, why);
+            relay_break_session(r, session_of(r, lane), why);
         blame(r, now_ms, lane, id, why);
     }
     /* Its topic may be behind already: it must not wait here and pass by the rows that are. */
@@ -239,16 +245,14 @@ bool relay_next_publish(struct relay *r, uint64_t now_ms, struct relay_action *r
     return next_publish(r, now_ms, RELAY_PROBE, ret_action) || next_publish(r, now_ms, RELAY_MAIN, ret_action);
 }
 
-/* Nothing was acknowledged for so long that the broker may have forgotten the producer, while rows of it are under way: only a new session is
- * safe then. */
-static bool any_lane_silent(const struct relay *r, uint64_t now_ms, bool probe)
+/* Nothing of a lane was acknowledged for so long that the broker may have forgotten the producer, while rows of it are under way: only a new
+ * session is safe then. */
+static void silent_sessions_end(struct relay *r, uint64_t now_ms)
 {
     for (uint32_t lane = 0; lane < topics_lanes_top(relay_topics(r)); lane++) {
-        if (topics_lane_used(relay_topics(r), lane) && topics_lane_probe(relay_topics(r), lane) == probe &&
-            window_lane_silent(relay_window(r), now_ms, lane))
-            return true;
+        if (topics_lane_used(relay_topics(r), lane) && window_lane_silent(relay_window(r), now_ms, lane))
+            relay_break_session(r, session_of(r, lane), RELAY_FAULT_PASSING);
     }
-    return false;
 }
 
 void relay_find_stuck(struct relay *r, uint64_t now_ms)
@@ -269,10 +273,7 @@ void relay_find_stuck(struct relay *r, uint64_t now_ms)
     if (now_ms < r->unknown_ms)
         return;
     r->unknown_ms = now_ms + r->limits.stuck_ms;
-    for (unsigned i = 0; i < RELAY_SESSIONS; i++) {
-        if (any_lane_silent(r, now_ms, i == RELAY_PROBE))
-            relay_break_session(r, (enum relay_session)i, RELAY_FAULT_PASSING);
-    }
+    silent_sessions_end(r, now_ms);
     if (!r->lease.held || r->stopping)
         return;
     for (uint32_t topic = 0; topic < r->limits.topics_max; topic++) {
