@@ -37,6 +37,8 @@ have_systemd = $(eval have_systemd := $(shell pkg-config --exists libsystemd 2>/
 lib_cflags = $(eval lib_cflags := $(subst -I/,-isystem /,$(shell pkg-config --cflags $(libs) $(have_systemd))) \
   $(if $(have_systemd),-DHAVE_SYSTEMD))$(lib_cflags)
 lib_libs   = $(eval lib_libs := $(shell pkg-config --libs $(libs) $(have_systemd)))$(lib_libs)
+# What only the services of the demo need.
+demo_libs  = $(eval demo_libs := $(shell pkg-config --libs libcurl hiredis libcrypto))$(demo_libs)
 
 # Fortify only works on optimised code, and hides errors from the sanitisers.
 fortify  := $(if $(SAN),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-D_FORTIFY_SOURCE=2))
@@ -56,6 +58,9 @@ sim_src   := $(wildcard tests/sim/*.c)
 explore_src := $(wildcard tests/explore/*.c)
 schema    := $(sort $(wildcard schema/*.sql))
 fuzz_src  := $(wildcard tests/fuzz/*.c)
+# The services of the demo: a folder each, of which tests use all but the main.c.
+service_main := $(wildcard producer-demo/*/main.c)
+service_src  := $(filter-out $(service_main),$(wildcard producer-demo/*/*.c))
 # Programs of one file each.
 demo_src  := $(wildcard producer-demo/*.c)
 tool_src  := $(wildcard tests/lib/bin/*.c)
@@ -67,9 +72,10 @@ program    = $(foreach s,$(1),$(B)/$(subst _,-,$(basename $(notdir $(s)))))
 
 relay    := $(if $(main_src),$(B)/outbox-relay)
 tools    := $(call program,$(tool_src))
-demos    := $(call program,$(demo_src))
+services := $(foreach s,$(service_main),$(B)/$(subst _,-,$(notdir $(patsubst %/,%,$(dir $(s))))))
+demos    := $(call program,$(demo_src)) $(services)
 benches  := $(call program,$(bench_src))
-suites   := $(foreach s,unit edge crash,$(if $(wildcard tests/$(s)/*.c),$(s)))
+suites   := $(foreach s,unit edge crash demo,$(if $(wildcard tests/$(s)/*.c),$(s)))
 programs := $(foreach s,$(suites),$(B)/test-$(s))
 sim      := $(if $(sim_src),$(B)/sim)
 explore  := $(if $(explore_src),$(B)/explore)
@@ -94,6 +100,8 @@ crash    := $(if $(filter crash,$(suites)),$(B)/test-crash)
 run_e2e  := $(if $(crash),'tests/parts.sh 1 $(crash) e2e_')
 # These mostly wait, so several run at once.
 CRASH_PARTS ?= 3
+# The services of the demo.
+run_demo := $(if $(filter demo,$(suites)),'tests/parts.sh 2 $(B)/test-demo demo_')
 run_crash := $(if $(crash),'tests/parts.sh $(CRASH_PARTS) $(crash) crash_')
 run_long := $(if $(crash),'$(crash) long_')
 for_sim  := $(sim) $(mutant_sims)
@@ -101,7 +109,7 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e faulty check check-long mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo faulty check check-long mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -157,11 +165,15 @@ $(B)/libcore.a: $(call objects,$(core_src)) $(B)/flags
 	@echo '  AR    $@'
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
+$(B)/libdemo.a: $(call objects,$(service_src)) $(B)/flags
+	@echo '  AR    $@'
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
 $(B)/libtests.a: $(call objects,$(lib_src)) $(B)/flags
 	@echo '  AR    $@'
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
-link = @echo '  LINK  $@'; $(if $(V),set -x;) $(CC) $(filter %.o,$^) $(filter %.a,$^) $(ld_flags) $(lib_libs) -o $@
+link = @echo '  LINK  $@'; $(if $(V),set -x;) $(CC) $(filter %.o,$^) $(filter %.a,$^) $(ld_flags) $(link_libs) $(lib_libs) -o $@
 
 $(B)/outbox-relay: $(call objects,$(main_src)) $(B)/librelay.a
 	$(link)
@@ -173,10 +185,17 @@ $(B)/explore: $(call objects,$(explore_src)) $(B)/libcore.a
 	$(link)
 
 define suite_rule
-$$(B)/test-$(1): $(call objects,$(wildcard tests/$(1)/*.c)) $$(B)/libtests.a $$(B)/librelay.a
+$$(B)/test-$(1): $(call objects,$(wildcard tests/$(1)/*.c)) $(if $(filter demo,$(1)),$$(B)/libdemo.a) $$(B)/libtests.a $$(B)/librelay.a
 	$$(link)
 endef
 $(foreach s,$(suites),$(eval $(call suite_rule,$(s))))
+
+define service_rule
+$$(B)/$(subst _,-,$(notdir $(patsubst %/,%,$(dir $(1))))): $(call objects,$(1)) $$(B)/libdemo.a
+	$$(link)
+endef
+$(foreach s,$(service_main),$(eval $(call service_rule,$(s))))
+$(services) $(B)/test-demo: link_libs = $(demo_libs)
 
 define program_rule
 $(call program,$(1)): $(call objects,$(1)) $(2)
@@ -247,7 +266,7 @@ faulty_variant := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)-faults$(if $(f
 export TEST_FAULTS_BINARY ?= $(CURDIR)/build/$(faulty_variant)/outbox-relay
 
 test: all $(tools) $(programs) $(for_sim) $(explore) $(mutant_explores) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
-	@tests/totals.sh $(run_unit) $(run_sim) $(run_explore) $(run_edge) $(run_e2e)
+	@tests/totals.sh $(run_unit) $(run_sim) $(run_explore) $(run_edge) $(run_e2e) $(run_demo)
 
 test-unit: $(for_unit) ## the modules, without any service
 	@tests/totals.sh $(run_unit)
@@ -272,6 +291,9 @@ test-edge: all $(tools) $(if $(filter edge,$(suites)),$(B)/test-edge) ## each ed
 
 test-e2e: all $(tools) $(crash) ## whole relays, stopped and killed under load, judged by the oracle
 	@tests/totals.sh $(run_e2e)
+
+test-demo: all faulty $(tools) $(if $(filter demo,$(suites)),$(B)/test-demo) ## the services of the demo: the HTTP API, keys, consumers, kills
+	@tests/totals.sh $(run_demo)
 
 # The relay that the crash tests' fault points are for.
 faulty: | $(early)

@@ -6,6 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 packages='build-essential pkg-config libpq-dev librdkafka-dev libuv1-dev libmicrohttpd-dev libjansson-dev libsystemd-dev
+    libcurl4-openssl-dev libhiredis-dev libssl-dev redis-server
     postgresql-15 pgbouncer clang clang-format libclang-rt-14-dev cppcheck valgrind libc6-dbg prometheus openjdk-17-jre-headless maven procps faketime'
 
 as_root() {
@@ -40,6 +41,7 @@ services_forbid() {
     fi
     is_installed prometheus || undo="$undo prometheus"
     is_installed pgbouncer || undo="$undo pgbouncer"
+    is_installed redis-server || undo="$undo redis"
 }
 
 services_undo() {
@@ -49,6 +51,7 @@ services_undo() {
         clusters) as_root mv $clusters.before-outbox-relay $clusters ;;
         prometheus) [ ! -d /run/systemd/system ] || as_root systemctl disable -q prometheus || true ;; # only its promtool is used
         pgbouncer) [ ! -d /run/systemd/system ] || as_root systemctl disable -q pgbouncer || true ;; # tests start their own
+        redis) [ ! -d /run/systemd/system ] || as_root systemctl disable -q redis-server || true ;;
         esac
     done
     undo=''
