@@ -104,6 +104,8 @@ CRASH_PARTS ?= 3
 run_demo := $(if $(filter demo,$(suites)),'tests/parts.sh 2 $(B)/test-demo demo_')
 run_crash := $(if $(crash),'tests/parts.sh $(CRASH_PARTS) $(crash) crash_')
 run_long := $(if $(crash),'$(crash) long_')
+# Ten minutes without a broker: for who has half an hour.
+run_outage = $(shell [ '$(MINUTES)' -ge 30 ] && echo "'$(crash) outage_'")
 for_sim  := $(sim) $(mutant_sims)
 
 .DEFAULT_GOAL := all
@@ -310,11 +312,11 @@ check: all faulty $(tools) $(crash) ## crash injection: kills, cuts, pauses and 
 
 check-long: all faulty $(tools) $(crash) ## random mixed faults for MINUTES (10); SEED=n repeats the choices of a run
 	$(new_evidence)
-	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh '$(crash) storm_'
+	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh '$(crash) storm_' $(run_outage)
 
 release-check: all faulty $(tools) $(crash) $(explore) $(mutant_relays) ## what is too long for check, and a long storm: before a release, some hours
 	$(new_evidence)
-	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh $(run_long) '$(crash) storm_' '$(crash) mutant_' '$(explore) all' \
+	@TEST_MINUTES=$(MINUTES) TEST_SEED=$(SEED) $(with_evidence) tests/totals.sh $(run_long) '$(crash) outage_' '$(crash) storm_' '$(crash) mutant_' '$(explore) all' \
 	  'tests/crash/evidence.sh $(TEST_EVIDENCE_FOLDER)/faults 500'
 
 mutants-real: all $(tools) $(crash) $(mutant_relays) ## relays with one rule broken, on real services: each is caught by its line of the matrix

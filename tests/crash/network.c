@@ -74,19 +74,29 @@ void network_cut(struct network *n, const char *upstream, int64_t events)
     (void)proxy_command(&n->proxy, "heal %s", upstream);
 }
 
+/* Bytes that wait in the proxy. With both sides frozen, a client whose requests have all left waits for the replies and sends nothing more. */
+static int64_t held(struct network *n, const char *upstream, const char *side)
+{
+    int64_t bytes = 0;
+
+    if (strcmp(side, "down") != 0)
+        bytes += proxy_stat(&n->proxy, upstream, "waiting-up");
+    if (strcmp(side, "up") != 0)
+        bytes += proxy_stat(&n->proxy, upstream, "waiting-down");
+    return bytes;
+}
+
 void network_freeze(struct network *n, const char *upstream, const char *side, int64_t events)
 {
     char command[40];
     const char *still = strcmp(side, "down") == 0 ? "down" : "up";
-    char waiting[20];
 
     (void)snprintf(command, sizeof command, "freeze %s %s", upstream, side);
-    (void)snprintf(waiting, sizeof waiting, "waiting-%s", still);
     (void)network_strike(n, command);
     int64_t bytes = proxy_stat(&n->proxy, upstream, still), most = 0;
 
     /* A client that gives up takes with it what is held. */
-    WAIT_UNTIL((most = proxy_stat(&n->proxy, upstream, waiting)) > 0, 20);
+    WAIT_UNTIL((most = held(n, upstream, side)) > 0, 20);
     kafka_line_pass(n->l, events);
     CHECK_EQ(proxy_stat(&n->proxy, upstream, still), bytes);
     line_hit(n->l, command, "proxy: %lld bytes held, none went %s", (long long)most, still);

@@ -130,6 +130,12 @@ TEST_WITHIN(long_kafka_away_for_a_minute, 240)
     outage("kafka-away-long", 60);
 }
 
+/* Its name says where it runs: in check-long, if that has the time, and in release-check. */
+TEST_WITHIN(outage_of_ten_minutes, 1500)
+{
+    outage("kafka-away-very-long", 600);
+}
+
 /* --- forgotten ---------------------------------------------------------------------------------------------------- */
 
 static int producers(const struct kafka *k, const char *topic)
