@@ -12,7 +12,7 @@ struct fetch; /* one connection that is kept open between requests; for one thre
 struct fetch_request {
     const char *method, *url;
     const char *const *headers; /* "Name: value", NULL-terminated; or NULL */
-    const char *body;           /* or NULL */
+    const char *body;           /* JSON: its Content-Type goes with it; or NULL */
     long timeout_ms;            /* for all of it */
 };
 
@@ -28,7 +28,8 @@ struct fetch_response {
 
 struct fetch *fetch_open(void); /* ends the program if there is no memory */
 void fetch_close(struct fetch *fetch);
-/* Send it and wait for the answer. All that the request lends is used only meanwhile. */
+/* Send it, once, and wait for the answer; redirects are answers too. All that the request lends is used only meanwhile. A body of over 8 MB
+ * is no answer. */
 void fetch_send(struct fetch *fetch, const struct fetch_request *request, struct fetch_response *ret_response);
 
 #endif
