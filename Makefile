@@ -61,6 +61,7 @@ fuzz_src  := $(wildcard tests/fuzz/*.c)
 # The services of the demo: a folder each, of which tests use all but the main.c.
 service_main := $(wildcard producer-demo/*/main.c)
 service_src  := $(filter-out $(service_main),$(wildcard producer-demo/*/*.c))
+embedded     := $(sort $(wildcard producer-demo/*/*.sql producer-demo/*/*.json))
 # Programs of one file each.
 demo_src  := $(wildcard producer-demo/*.c)
 tool_src  := $(wildcard tests/lib/bin/*.c)
@@ -153,6 +154,16 @@ $(B)/schema.c: schema/embed.sh $(schema) relay/edge/schema.h | $(B)/flags
 	@echo '  GEN   $@'
 	$(Q)sh schema/embed.sh $(schema) > $@
 
+# Schemas of the demo's services and the like, the same way; declared in producer-demo/lib/embedded.h.
+$(B)/embedded.c: producer-demo/embed.sh $(embedded) producer-demo/lib/embedded.h | $(B)/flags
+	@echo '  GEN   $@'
+	$(Q)sh producer-demo/embed.sh $(embedded) > $@
+
+$(B)/obj/embedded.o: $(B)/embedded.c $(B)/flags
+	@mkdir -p $(@D)
+	@echo '  CC    $<'
+	$(Q)$(CC) $(c_flags) -MMD -MP -c $< -o $@
+
 $(B)/obj/schema.o: $(B)/schema.c $(B)/flags
 	@mkdir -p $(@D)
 	@echo '  CC    $<'
@@ -167,7 +178,7 @@ $(B)/libcore.a: $(call objects,$(core_src)) $(B)/flags
 	@echo '  AR    $@'
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
-$(B)/libdemo.a: $(call objects,$(service_src)) $(B)/flags
+$(B)/libdemo.a: $(call objects,$(service_src)) $(B)/obj/embedded.o $(B)/flags
 	@echo '  AR    $@'
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 

@@ -137,6 +137,17 @@ bool store_run(PGconn *db, const char *sql, int values_n, const char *const *val
     return succeeded;
 }
 
+bool store_run_script(PGconn *db, const char *sql, char *ret_reason, size_t reason_size)
+{
+    PGresult *result = PQexec(db, sql);
+    bool succeeded = result && store_succeeded(result);
+
+    if (!succeeded)
+        reason_copy(db, ret_reason, reason_size);
+    PQclear(result);
+    return succeeded;
+}
+
 /* The whole of a small file; the caller frees it. NULL: errno says why. */
 static char *file_read(const char *path)
 {
@@ -157,19 +168,12 @@ static char *file_read(const char *path)
 bool store_run_file(PGconn *db, const char *path, char *ret_reason, size_t reason_size)
 {
     char *sql = file_read(path);
-    PGresult *result = NULL;
     bool succeeded = false;
 
-    if (!sql) {
+    if (sql)
+        succeeded = store_run_script(db, sql, ret_reason, reason_size);
+    else
         (void)snprintf(ret_reason, reason_size, "%s cannot be read: %s", path, strerror(errno));
-        goto out;
-    }
-    result = PQexec(db, sql); /* several statements, one transaction */
-    succeeded = result && store_succeeded(result);
-    if (!succeeded)
-        reason_copy(db, ret_reason, reason_size);
-out:
-    PQclear(result);
     free(sql);
     return succeeded;
 }

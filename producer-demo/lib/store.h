@@ -27,7 +27,9 @@ bool store_run(PGconn *db, const char *sql, int values_n, const char *const *val
 bool store_succeeded(const PGresult *result);
 /* The five letters of an error; "08006" if the connection was lost. Lent by the result. */
 const char *store_error(const PGresult *result);
-/* Run a file of statements (a schema) as one transaction; false: ret_reason says what failed. */
+/* Run statements without parameters (a schema) as one transaction; false: ret_reason says in one line what failed. */
+bool store_run_script(PGconn *db, const char *sql, char *ret_reason, size_t reason_size);
+/* The same, of a file. */
 bool store_run_file(PGconn *db, const char *path, char *ret_reason, size_t reason_size);
 
 #endif
