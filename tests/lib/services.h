@@ -100,6 +100,23 @@ void pgbouncer_pause(struct pgbouncer *b);
 /* ...until they are served again, by `p`, who may be another server than before. */
 void pgbouncer_resume(struct pgbouncer *b, const struct postgres *p);
 
+/* --- Redis -------------------------------------------------------------------------------------------------------- */
+
+struct redis {
+    char address[64]; /* host:port */
+    char folder[200];
+    int port;
+    struct process server;
+};
+
+/* One that keeps everything in memory only; waits until it answers. For programs that are linked with hiredis (test-demo). */
+struct redis redis_start(void);
+void redis_kill(struct redis *r);
+void redis_restart(struct redis *r); /* after a kill or a stop, and empty; waits until it answers */
+void redis_stop(struct redis *r);    /* waits */
+/* Carry out one command ("FLUSHALL", "EXISTS %s"); the number that it answered, 0 if the answer was none. An error fails the test. */
+int64_t redis_number(const struct redis *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
 struct kafka {
