@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "producer-demo/lib/key.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static bool bare_read(const char *text, char ret_key[KEY_MAX + 1])
+{
+    size_t n = strlen(text);
+
+    if (n < 1 || n > KEY_MAX)
+        return false;
+    for (const char *c = text; *c; c++)
+        if (*c <= ' ' || *c > '~' || strchr("\",;\\", *c))
+            return false;
+    memcpy(ret_key, text, n + 1);
+    return true;
+}
+
+/* `text` begins after the first quote. */
+static bool quoted_read(const char *text, char ret_key[KEY_MAX + 1])
+{
+    char key[KEY_MAX + 1];
+    size_t n = 0;
+
+    for (; *text != '"'; text++) {
+        if (*text == '\\' && *++text != '"' && *text != '\\')
+            return false;
+        if (*text < ' ' || *text > '~' || n == KEY_MAX)
+            return false; /* the end of the text too */
+        key[n++] = *text;
+    }
+    if (text[1] || n == 0)
+        return false;
+    key[n] = 0;
+    memcpy(ret_key, key, n + 1);
+    return true;
+}
+
+bool key_read(const char *header, char ret_key[KEY_MAX + 1])
+{
+    if (!header)
+        return false;
+    return *header == '"' ? quoted_read(header + 1, ret_key) : bare_read(header, ret_key);
+}
