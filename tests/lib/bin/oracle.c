@@ -3,6 +3,8 @@
  *
  *     oracle counts CONNINFO HOST:PORT TOPICS    one line: committed, records in the topics, marked, applied
  *     oracle judge  CONNINFO HOST:PORT TOPICS    the closing table; exit status 0 only if every promise was kept
+ *     oracle relay  CONNINFO HOST:PORT TOPIC     the same for the services of the demo, whose history is the outbox itself
+ *     oracle lag    HOST:PORT TOPIC GROUP...     a line for each consumer group: its name, and the records that it has not committed
  *     oracle topic  HOST:PORT NAME PARTITIONS    create a topic of a real Kafka; 0 partitions: delete it
  */
 #include <inttypes.h>
@@ -176,6 +178,120 @@ static int judge(char **argv)
     return kept ? 0 : 1;
 }
 
+/* --- the services ---------------------------------------------------------------------------------------------------- */
+
+/* Versions of an order count its events, so that the sum of them is what the service committed, whoever asks the outbox. */
+static const char services_history[] =
+    "(SELECT event_id, topic, key, (convert_from(payload, 'UTF8')::jsonb ->> 'version')::int8 AS version,"
+    " demo.payload_hash(event_id) AS payload_hash FROM outbox.event)";
+
+/* The oracle hashes payloads in C, and PostgreSQL has no such function: so the hashes go into a table that one looks up. */
+static void hashes_store(PGconn *db)
+{
+    PGresult *rows = PQexecParams(db, "SELECT event_id, payload FROM outbox.event", 0, NULL, NULL, NULL, NULL, 1);
+    char line[80];
+
+    query(db, "CREATE SCHEMA IF NOT EXISTS demo; DROP TABLE IF EXISTS demo.hash CASCADE;"
+              "CREATE TABLE demo.hash (event_id uuid PRIMARY KEY, hash int8);"
+              "CREATE OR REPLACE FUNCTION demo.payload_hash(uuid) RETURNS int8 LANGUAGE sql STABLE AS"
+              " 'SELECT hash FROM demo.hash WHERE event_id = $1'; SELECT 0");
+    PQclear(PQexec(db, "COPY demo.hash FROM STDIN"));
+    for (int i = 0; i < PQntuples(rows); i++) {
+        const unsigned char *id = (const unsigned char *)PQgetvalue(rows, i, 0);
+        int n = 0;
+
+        for (int b = 0; b < 16; b++)
+            n += snprintf(line + n, sizeof line - (size_t)n, "%02x", id[b]);
+        n += snprintf(line + n, sizeof line - (size_t)n, "\t%" PRId64 "\n",
+                      oracle_payload_hash(PQgetvalue(rows, i, 1), (size_t)PQgetlength(rows, i, 1)));
+        if (PQputCopyData(db, line, n) != 1)
+            give_up(PQerrorMessage(db));
+    }
+    if (PQputCopyEnd(db, NULL) != 1)
+        give_up(PQerrorMessage(db));
+    for (PGresult *end; (end = PQgetResult(db)) != NULL; PQclear(end))
+        if (PQresultStatus(end) != PGRES_COMMAND_OK)
+            give_up(PQerrorMessage(db));
+    PQclear(rows);
+}
+
+static void print_relay(const struct oracle_verdict *v, int64_t versions)
+{
+    print_line("committed", versions, "the service's orders: the sum of their versions");
+    print_line("published", v->published, "the topic, each event once");
+    print_line("marked", v->marked, "the outbox");
+    print_line("duplicates in the topic", v->duplicates, "the topic: records beyond the first of their event");
+    print_line("lost", v->lost, "in the outbox, but not in the topic");
+    print_line("phantoms", v->phantoms, "in the topic, but not committed");
+    (void)printf("  %-26s %12s   %s\n", "per-key order", v->misordered + v->broken_history == 0 ? "kept" : "BROKEN",
+                 "versions 1, 2, 3, ... of each order, first occurrences");
+    for (unsigned i = 0; i < v->findings_n; i++)
+        (void)printf("  ! %s\n", v->finding[i]);
+}
+
+static int judge_relay(char **argv)
+{
+    struct oracle_question question = {.database = argv[2], .bootstrap = argv[3], .topics = argv[4], .history = services_history};
+    PGconn *db = connect_database(argv[2]);
+    struct oracle_verdict verdict;
+    int64_t versions;
+    char error[512];
+    bool kept;
+
+    hashes_store(db);
+    versions = query(db, "SELECT coalesce(sum(version), 0)::int8 FROM shop.orders");
+    PQfinish(db);
+    if (!oracle_judge(&question, &verdict, error, sizeof error))
+        give_up(error);
+    print_relay(&verdict, versions);
+    kept = oracle_clean(&verdict) && verdict.published > 0 && verdict.committed == versions && verdict.published == versions;
+    oracle_forget(&verdict);
+    return kept ? 0 : 1;
+}
+
+/* --- groups ---------------------------------------------------------------------------------------------------------- */
+
+static int64_t partition_lag(rd_kafka_t *client, const rd_kafka_topic_partition_t *committed)
+{
+    int64_t low = 0, high = 0;
+
+    if (rd_kafka_query_watermark_offsets(client, committed->topic, committed->partition, &low, &high, 5000) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        give_up("the end of the topic cannot be asked for");
+    return high - (committed->offset > low ? committed->offset : low);
+}
+
+static int64_t group_lag(const char *bootstrap, const char *topic, const char *group)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(16);
+    int partitions = kafka_topic_partitions(bootstrap, topic);
+    int64_t lag = 0;
+    char error[256];
+    rd_kafka_t *client;
+
+    rd_kafka_conf_set(conf, "bootstrap.servers", bootstrap, error, sizeof error);
+    rd_kafka_conf_set(conf, "group.id", group, error, sizeof error);
+    rd_kafka_conf_set(conf, "log_level", "0", error, sizeof error);
+    client = rd_kafka_new(RD_KAFKA_CONSUMER, conf, error, sizeof error);
+    if (client == NULL || partitions <= 0)
+        give_up(client == NULL ? error : "the topic cannot be asked for");
+    rd_kafka_topic_partition_list_add_range(list, topic, 0, partitions - 1);
+    if (rd_kafka_committed(client, list, 10000) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        give_up("what the group has committed cannot be asked for");
+    for (int i = 0; i < list->cnt; i++)
+        lag += partition_lag(client, &list->elems[i]);
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_destroy(client);
+    return lag;
+}
+
+static int print_lags(int argc, char **argv)
+{
+    for (int i = 4; i < argc; i++)
+        (void)printf("%s %" PRId64 "\n", argv[i], group_lag(argv[2], argv[3], argv[i]));
+    return 0;
+}
+
 static int change_topic(char **argv)
 {
     int partitions = atoi(argv[4]);
@@ -195,5 +311,11 @@ int main(int argc, char **argv)
         return judge(argv);
     if (argc == 5 && strcmp(argv[1], "topic") == 0)
         return change_topic(argv);
-    give_up("usage: oracle counts|judge CONNINFO HOST:PORT TOPICS, or oracle topic HOST:PORT NAME PARTITIONS");
+    if (argc == 5 && strcmp(argv[1], "relay") == 0)
+        return judge_relay(argv);
+    if (argc >= 5 && strcmp(argv[1], "lag") == 0)
+        return print_lags(argc, argv);
+    give_up("usage: oracle counts|judge CONNINFO HOST:PORT TOPICS, oracle relay CONNINFO HOST:PORT TOPIC, oracle lag HOST:PORT TOPIC "
+            "GROUP..., or "
+            "oracle topic HOST:PORT NAME PARTITIONS");
 }
