@@ -20,6 +20,8 @@ struct tally_row {
  * one of another table, or none: all zero. NULL: ret_reason says why. */
 struct tally *tally_open(const char *file, const char *prefix, const struct tally_row *rows, int rows_n, char *ret_reason,
                          size_t reason_size);
+/* Put these labels before each metric's own, `way="unique"`; copied. Before other threads use the tally. */
+void tally_label(struct tally *tally, const char *labels);
 void tally_close(struct tally *tally);
 
 void tally_add(struct tally *tally, int row, int64_t n);

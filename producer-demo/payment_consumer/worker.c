@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The frame around the ways: read a batch, refuse, apply until it is done, commit the offsets. */
+#include "producer-demo/lib/points.h"
+#include "producer-demo/payment_consumer/crew.h"
+#include "producer-demo/payment_consumer/delivery.h"
+#include "producer-demo/payment_consumer/intake.h"
+#include "producer-demo/payment_consumer/ledger.h"
+#include "producer-demo/payment_consumer/metrics.h"
+#include "producer-demo/payment_consumer/refused.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PAUSE_MIN_MS 50
+#define PAUSE_MAX_MS 1000
+
+struct worker_thread {
+    struct worker worker; /* what the way sees */
+    struct crew *crew;
+    struct intake *intake;
+    pthread_t thread;
+    bool prepared, opened;
+    int pause_ms; /* how long to wait after the next failure */
+};
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* --- waiting for what is away ---------------------------------------------------------------------------------------- */
+
+/* Longer each time, until something succeeds. */
+static void pause_take(struct worker_thread *w)
+{
+    for (int waited_ms = 0; waited_ms < w->pause_ms && !w->crew->stopping; waited_ms += 10)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    w->pause_ms = w->pause_ms * 2 < PAUSE_MAX_MS ? w->pause_ms * 2 : PAUSE_MAX_MS;
+}
+
+static bool connected(struct worker_thread *w)
+{
+    struct worker *worker = &w->worker;
+
+    if (worker->db && PQstatus(worker->db) == CONNECTION_OK && PQtransactionStatus(worker->db) == PQTRANS_IDLE)
+        return true;
+    PQfinish(worker->db);
+    worker->db = ledger_connect(worker, w->crew->way);
+    return worker->db != NULL;
+}
+
+/* All that apply may rely on. */
+static bool ready(struct worker_thread *w)
+{
+    const struct way *way = w->crew->way;
+
+    if (!connected(w))
+        return false;
+    if (!w->prepared)
+        w->prepared = ledger_prepare(w->worker.db, way);
+    if (w->prepared && !w->opened)
+        w->opened = !way->open || way->open(&w->worker);
+    return w->opened;
+}
+
+static bool ready_at_last(struct worker_thread *w)
+{
+    while (!w->crew->stopping) {
+        if (ready(w))
+            return true;
+        pause_take(w);
+    }
+    return false;
+}
+
+/* --- a batch ---------------------------------------------------------------------------------------------------------- */
+
+static void batch_count(struct worker_thread *w, struct delivery *const *batch, int n, int64_t started_us)
+{
+    struct tally *tally = w->crew->tally;
+
+    tally_latency(tally, now_us() - started_us);
+    tally_add(tally, METRIC_APPLIED, deliveries_count(batch, n, DELIVERY_APPLIED));
+    tally_add(tally, METRIC_SUPPRESSED, deliveries_count(batch, n, DELIVERY_SUPPRESSED));
+    tally_add(tally, METRIC_LOST, deliveries_count(batch, n, DELIVERY_LOST));
+}
+
+/* Try until something else than WAY_LATER comes of it. WAY_LATER: the program shall end. */
+static enum way_result apply_at_last(struct worker_thread *w, struct delivery **batch, int n)
+{
+    int64_t started_us = now_us();
+
+    while (ready_at_last(w)) {
+        enum way_result result;
+
+        for (int i = 0; i < n; i++)
+            batch[i]->outcome = DELIVERY_APPLIED;
+        result = w->crew->way->apply(&w->worker, batch, n);
+        if (result == WAY_DONE)
+            batch_count(w, batch, n, started_us);
+        if (result != WAY_LATER) {
+            w->pause_ms = PAUSE_MIN_MS;
+            return result;
+        }
+        tally_add(w->crew->tally, METRIC_RETRIES, 1);
+        pause_take(w);
+    }
+    return WAY_LATER;
+}
+
+/* false: the program shall end, and it is not kept. */
+static bool refuse(struct worker_thread *w, const struct delivery *delivery, enum metric counter, const char *detail)
+{
+    const char *reason = counter == METRIC_REFUSED_TOO_OLD  ? "too-old"
+                         : counter == METRIC_REFUSED_FUTURE ? "future"
+                         : counter == METRIC_REFUSED_POISON ? "poison"
+                                                            : "unreadable";
+
+    while (ready_at_last(w)) {
+        bool new = false;
+
+        if (refused_keep(&w->worker, delivery, reason, detail, &new) == WAY_DONE) {
+            tally_add(w->crew->tally, (int)counter, new);
+            return true;
+        }
+        pause_take(w);
+    }
+    return false;
+}
+
+/* A batch that cannot be applied is halved until the message is found that it is because of. false: the program shall end. */
+static bool settle(struct worker_thread *w, struct delivery **batch, int n)
+{
+    enum way_result result = n == 0 ? WAY_DONE : apply_at_last(w, batch, n);
+
+    if (result != WAY_POISON)
+        return result == WAY_DONE;
+    if (n == 1)
+        return refuse(w, batch[0], METRIC_REFUSED_POISON, "the database refused to apply it");
+    return settle(w, batch, n / 2) && settle(w, batch + n / 2, n - n / 2);
+}
+
+/* Refuse what no way shall see; moves the rest to the front, and returns how many; -1: the program shall end. */
+static int screen(struct worker_thread *w, struct delivery **batch, int n)
+{
+    int kept = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (!batch[i]->unreadable)
+            batch[kept++] = batch[i];
+        else if (!refuse(w, batch[i], METRIC_REFUSED_UNREADABLE, batch[i]->unreadable))
+            return -1;
+    }
+    return kept;
+}
+
+/* Copies of the batch's chosen ones go to the next worker, its copies come here. Returns the new size of the batch, which has room for them:
+ * it is made larger. */
+static int exchange(struct worker_thread *w, struct delivery ***batch, int n)
+{
+    struct crew *crew = w->crew;
+    struct delivery **copies = malloc((size_t)(n + 1) * sizeof *copies), **taken = NULL;
+    int copies_n = 0, taken_n;
+
+    if (!copies)
+        abort();
+    for (int i = 0; i < n; i++)
+        if (!(*batch)[i]->unreadable && delivery_chosen((*batch)[i], crew->settings->seed, crew->redeliver_percent))
+            copies[copies_n++] = delivery_copy((*batch)[i]);
+    tally_add(crew->tally, METRIC_REDELIVERED, copies_n);
+    taken_n = meeting_join(crew->meeting, w->worker.number, copies, copies_n, &taken);
+    free(copies);
+    if (taken_n > 0) {
+        *batch = realloc(*batch, (size_t)(n + taken_n) * sizeof **batch);
+        if (!*batch)
+            abort();
+        memcpy(*batch + n, taken, (size_t)taken_n * sizeof **batch);
+    }
+    free(taken);
+    return n + taken_n;
+}
+
+/* One turn: a batch from its reading to its offsets. */
+static void turn(struct worker_thread *w)
+{
+    struct delivery **batch = NULL, **given;
+    int n = intake_read(w->intake, &batch), given_n;
+
+    n = exchange(w, &batch, n);
+    given = malloc((size_t)(n + 1) * sizeof *given); /* the way may reorder this one */
+    if (!given)
+        abort();
+    if (n > 0)
+        memcpy(given, batch, (size_t)n * sizeof *given);
+    tally_add(w->crew->tally, METRIC_DELIVERIES, n);
+    given_n = screen(w, given, n);
+    if (given_n >= 0 && settle(w, given, given_n))
+        intake_done(w->intake, batch, n);
+    for (int i = 0; i < n; i++)
+        free(batch[i]);
+    free(batch);
+    free(given);
+    if (!w->crew->way->commits_offsets)
+        intake_commit(w->intake, false);
+}
+
+static void *run(void *context)
+{
+    struct worker_thread *w = context;
+
+    if (ready_at_last(w))
+        while (!w->crew->stopping)
+            turn(w);
+    if (w->opened && w->crew->way->close)
+        w->crew->way->close(&w->worker);
+    intake_close(w->intake, !w->crew->way->commits_offsets);
+    PQfinish(w->worker.db);
+    return NULL;
+}
+
+struct worker_thread *worker_start(struct crew *crew, int number)
+{
+    struct worker_thread *w = calloc(1, sizeof *w);
+
+    if (!w)
+        abort();
+    w->crew = crew;
+    w->pause_ms = PAUSE_MIN_MS;
+    w->worker = (struct worker){.settings = crew->settings, .number = number};
+    w->intake = intake_open(crew->settings);
+    w->worker.consumer = intake_consumer(w->intake);
+    if (pthread_create(&w->thread, NULL, run, w) != 0)
+        abort();
+    return w;
+}
+
+bool worker_join(struct worker_thread *thread, int seconds)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += seconds;
+    if (pthread_timedjoin_np(thread->thread, NULL, &until) != 0)
+        return false;
+    free(thread);
+    return true;
+}
