@@ -11,5 +11,7 @@
  * printable ASCII, where \" and \\ stand for themselves. 1 to KEY_MAX characters are left of it. false: it is none of these. `header` may
  * be NULL. */
 bool key_read(const char *header, char ret_key[KEY_MAX + 1]);
+/* A key out of a path, where it may be written with %20 and the like. false: it is not one that key_read could have given. */
+bool key_read_path(const char *part, char ret_key[KEY_MAX + 1]);
 
 #endif

@@ -45,3 +45,17 @@ TEST(demo_key_has_255_characters_at_most)
     (void)snprintf(text, sizeof text, "\"%0256d\"", 0);
     CHECK(!read_key(text));
 }
+
+TEST(demo_key_in_a_path_is_decoded)
+{
+    static const char *const wrong[] = {"", "a%", "a%2", "a%zz", "a%00", "a%0a", "\xc3\xa4"};
+    char key[KEY_MAX + 1];
+
+    CHECK(key_read_path("019b76da-a87b", key));
+    CHECK_STR(key, "019b76da-a87b");
+    CHECK(key_read_path("two%20words%2F%22+", key));
+    CHECK_STR(key, "two words/\"+");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (key_read_path(wrong[i], key))
+            test_fail(__FILE__, __LINE__, "taken: %s", wrong[i]);
+}
