@@ -80,6 +80,7 @@ suites   := $(foreach s,unit edge crash demo,$(if $(wildcard tests/$(s)/*.c),$(s
 programs := $(foreach s,$(suites),$(B)/test-$(s))
 sim      := $(if $(sim_src),$(B)/sim)
 explore  := $(if $(explore_src),$(B)/explore)
+quick    := $(call objects,$(wildcard tests/mutate/*.c))
 # Not sanitised: a mutant must be caught by the oracle, not by a crash.
 mutants  := $(if $(SAN),,$(if $(sim_src),$(if $(wildcard tests/sim/mutants),$(shell sed -e 's/\#.*//' -e '/^ *$$/d' -e 's/ .*//' tests/sim/mutants))))
 mutant_sims := $(foreach m,$(mutants),build/mutant-$(m)/sim)
@@ -117,7 +118,7 @@ for_sim  := $(sim) $(mutant_sims)
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
 
-everything: all faulty $(tools) $(programs) $(for_sim) $(explore) $(benches) ## all, and the programs of tests and benchmarks, without running them
+everything: all faulty $(tools) $(programs) $(for_sim) $(explore) $(quick) $(benches) ## all, and the programs of tests and benchmarks, without running them
 
 help: ## this list
 	@echo 'make [TARGET] [SAN=address,undefined|thread] [FAULTS=1] [WERROR=1] [V=1] [CC=...] [CFLAGS=...] [PREFIX=...] [DESTDIR=...]'
@@ -296,7 +297,7 @@ explore: $(explore) ## the same with every play that there is: minutes, and a fe
 explore-mutants: $(mutant_explores) ## the shortest way to what each broken rule breaks
 	@TRACES=1 tests/totals.sh tests/explore/mutants.sh
 
-mutate: $(B)/test-unit $(sim) $(explore) ## break relay/core in SAMPLE (100, all) places chosen by SEED: 85 of 100 must be noticed
+mutate: $(B)/test-unit $(sim) $(explore) $(quick) ## break relay/core in SAMPLE (100, all) places chosen by SEED: 85 of 100 must be noticed
 	@BUILD=$(B) tests/totals.sh tests/mutate/mutate.sh
 
 test-edge: all $(tools) $(if $(filter edge,$(suites)),$(B)/test-edge) ## each edge against its real peer

@@ -270,7 +270,7 @@ static bool writers_are_due(const struct relay *r, uint64_t now_ms)
 
 bool relay_next_read(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
 {
-    bool fetch_due;
+    bool fetch_due, is_page;
 
     if (r->database != RELAY_DATABASE_CONNECTED || r->reading != RELAY_READING_NOTHING || r->stopping || !lease_is_valid(&r->lease, now_ms))
         return false;
@@ -287,13 +287,12 @@ bool relay_next_read(struct relay *r, uint64_t now_ms, struct relay_action *ret_
     fetch_due = fetch_is_due(r, now_ms);
     if (r->read_attempts > 0 && !fetch_due) /* a read failed: the others of its kind wait as long */
         return false;
-    if ((r->page_next || !fetch_due) && !r->marks_first && relay_next_page(r, now_ms, ret_action))
-        pace_read_sent(&r->pace, now_ms);
-    else if (fetch_due && relay_has_room(r))
-        fetch_begin(r, ret_action);
-    else
+    is_page = (r->page_next || !fetch_due) && !r->marks_first && relay_next_page(r, now_ms, ret_action);
+    if (!is_page && (!fetch_due || !relay_has_room(r)))
         return false;
-    r->page_next = r->reading == RELAY_READING_FETCH;
+    if (!is_page)
+        fetch_begin(r, ret_action);
+    r->page_next = !is_page;
     pace_read_sent(&r->pace, now_ms);
     return true;
 }
