@@ -186,20 +186,20 @@ void relay_on_unpublished(struct relay *r, uint64_t now_ms, row_slot slot, enum 
 /* Its partition does not exist (any more): it waits until there is one; so do the others of its kind, and nobody else. */
 static void row_has_no_partition(struct relay *r, uint64_t now_ms, row_slot slot)
 {
-    uint32_t lane = window_lane(relay_window(r), slot), main_lane = relay_lane_main(r, lane), key = relay_key_of_slot(r, slot), delay_ms;
-    uint32_t topic = topics_lane_topic(relay_topics(r), lane);
+    uint32_t lane = window_lane(relay_window(r), slot), main_lane = relay_lane_main(r, lane), key = relay_key_of_slot(r, slot);
+    uint32_t topic = topics_lane_topic(relay_topics(r), lane), attempts = 0, delay_ms;
     int64_t from;
 
     window_return(relay_window(r), slot);
     from = lane != main_lane ? relay_lane_take(r, lane) : INT64_MAX;
     if (main_lane == TOPICS_NO_LANE)
         main_lane = relay_lane_numbered(r, topic, topics_partition_of(relay_topics(r), lane), false);
-    delay_ms = pace_backoff_ms(&r->pace, 0);
     if (main_lane != TOPICS_NO_LANE) {
         relay_lane_goes_behind(r, now_ms, main_lane, RELAY_FAULT_ROW, true);
         behind_back(relay_behind_of(r), main_lane, from);
-        delay_ms = pace_backoff_ms(&r->pace, behind_attempts(relay_behind_of(r), main_lane));
+        attempts = behind_attempts(relay_behind_of(r), main_lane);
     }
+    delay_ms = pace_backoff_ms(&r->pace, attempts);
     if (key != KEYS_NONE && behind_is(relay_behind_of(r), relay_key_record(r, key)))
         behind_wait(relay_behind_of(r), relay_key_record(r, key), now_ms + 1 + delay_ms);
     topics_ask_again(relay_topics(r), now_ms, topic, delay_ms);

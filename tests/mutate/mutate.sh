@@ -9,7 +9,7 @@
 # The last line is `N passed, M failed`: one passed, if of 100 that change something 85 are noticed, and what is listed is true.
 cd "$(dirname "$0")/../.." || exit 2
 build=${BUILD:-build/release} out=${OUT:-build/mutate}
-sample=${SAMPLE:-100} seed=${SEED:-1}
+sample=${SAMPLE:-100} seed=${SEED:-1} survivors=${SURVIVORS:-tests/mutate/SURVIVORS.md}
 flags='-std=c17 -D_GNU_SOURCE -I. -O2 -w -fPIE -pthread'
 tab=$(printf '\t')
 trap 'exit 130' INT TERM
@@ -20,8 +20,8 @@ rm -f "$out"/same/*
 unit=$(grep -LE '"(relay/(edge|app)|tests/lib/[^t])' tests/unit/*.c | sed "s|.*|$build/obj/&|; s/c\$/o/")
 unit="$unit $build/obj/tests/mutate/quick.o"
 
-awk -f tests/mutate/mutants.awk relay/core/*.c | awk -f tests/mutate/known.awk tests/mutate/SURVIVORS.md - >"$out/all"
-awk -f tests/mutate/mutants.awk relay/core/*.c | awk -f tests/mutate/known.awk tests/mutate/SURVIVORS.md - >/dev/null 2>&1 && listed=1 || listed=0
+awk -f tests/mutate/mutants.awk relay/core/*.c | awk -f tests/mutate/known.awk "$survivors" - >"$out/all"
+awk -f tests/mutate/mutants.awk relay/core/*.c | awk -f tests/mutate/known.awk "$survivors" - >/dev/null 2>&1 && listed=1 || listed=0
 awk -F'\t' -v files="$*" 'files == "" || index(" " files " ", " " $1 " ")' "$out/all" |
     awk -v seed="$seed" 'BEGIN { srand(seed) } { printf "%.9f\t%s\n", rand(), $0 }' | sort | cut -f2- |
     case $sample in

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tests of tests/lib/test.h in one process, one after the other, until the first that fails: a mutant is judged some thousand times, and
- * nobody asks which other tests would have failed too. Needs the tests that only compute. Prints the name of the test that noticed. */
+ * nobody asks which other tests would have failed too. Needs the tests that only compute. Prints the name of the test that noticed. What is
+ * allocated ends where memory does, so that who writes behind it is noticed as in a sanitised build. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/lib/test.h"
@@ -48,6 +50,22 @@ void test_check_str(const char *file, int line, const char *what, const char *go
         test_fail(file, line, "%s is %s, not %s", what, got, wanted);
 }
 
+/* For everybody, the core too; nothing is given back. */
+void *calloc(size_t n, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (n * size + 15) & ~(size_t)15, whole = (bytes + page - 1) & ~(page - 1);
+    char *memory = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED || mprotect(memory + whole, page, PROT_NONE) != 0)
+        return NULL;
+    return memory + whole - bytes;
+}
+
+void free(void *memory)
+{
+    (void)memory;
+}
+
 void *test_allocate(size_t size)
 {
     void *memory = calloc(1, size);
@@ -73,6 +91,8 @@ int main(void)
     signal(SIGALRM, on_end);
     signal(SIGABRT, on_end);
     signal(SIGSEGV, on_end);
+    signal(SIGBUS, on_end);
+    signal(SIGFPE, on_end);
     alarm(SECONDS_MAX);
     for (const struct test *t = first; t != NULL; t = t->next, n++) {
         running = t->name;

@@ -262,6 +262,19 @@ TEST(gaps_ask_again_when_the_question_failed_or_named_too_many)
     CHECK_EQ(gaps_n(g), 0);
 }
 
+/* Its gaps showed while it was asked who still stands in their way: the round is over, though there was no answer. */
+TEST(gaps_round_ends_with_its_gaps_though_the_question_failed)
+{
+    struct gaps *g = gaps_new();
+
+    SEE(g, 1, 3);
+    ask(g, 3, 71, 0);
+    gaps_writers_begin(g);
+    SEE(g, 2, 6);
+    gaps_writers_fail(g);
+    CHECK_EQ(gaps_wants_writers_due_ms(g, 100), 100); /* a new one, for 4 and 5, when they are old enough */
+}
+
 /* A question that is asked again is a new one: it is for the gaps that showed meanwhile, too. */
 TEST(gaps_that_showed_since_a_failed_question_are_in_the_next)
 {

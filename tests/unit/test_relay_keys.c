@@ -143,6 +143,53 @@ TEST(relay_key_is_charged_once_for_each_failure_and_waits_longer)
     CHECK_EQ(view(s).behind_lanes, 0);
 }
 
+/* A refused batch says who may be at fault, not that it is too early: the first is tried at once. */
+TEST(relay_lane_of_a_refused_batch_is_probed_at_once)
+{
+    struct stage *s = stage_probing();
+
+    stage_fetch(s, "1#1");
+    stage_deliver(s, "1");
+    stage_fetch(s, "2#1 3#2");
+    stage_refuse(s, "2 3", RELAY_FAULT_ROW);
+    stage_close(s);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 2);
+    CHECK_EQ(s->asked_ms[RELAY_CATCH_UP], s->now_ms);
+}
+
+/* The other rows of the batch come back when the session is closed; nothing is waited for then. */
+TEST(relay_lane_is_probed_as_soon_as_its_session_is_closed)
+{
+    struct stage *s = stage_probing();
+
+    stage_fetch(s, "1#1");
+    stage_deliver(s, "1");
+    stage_fetch(s, "2#1 3#2");
+    stage_refuse(s, "2", RELAY_FAULT_ROW);
+    CHECK(!s->asked[RELAY_CATCH_UP]);
+    stage_close(s);
+    CHECK(s->asked[RELAY_CATCH_UP] && s->action[RELAY_CATCH_UP].from == 2);
+}
+
+/* What stops a lane has precedence over what stops one key of it, which is looked at again later. */
+TEST(relay_key_gives_way_to_its_lane)
+{
+    struct stage *s = stage_probing();
+
+    stage_fetch(s, "1#1");
+    stage_deliver(s, "1");
+    stage_fetch(s, "2#1 3#2 4#3");
+    stage_unpublish(s, "2", RELAY_FAULT_ROW);
+    stage_idle(s, RELAY_CATCH_UP, 1000); /* the key is due */
+    stage_refuse(s, "3 4", RELAY_FAULT_ROW);
+    stage_close(s);
+    stage_page(s, "2#1 3#2 4#3");
+    stage_idle(s, RELAY_CATCH_UP, 100);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 3); /* for the lane alone */
+    stage_page(s, "3#2 4#3");
+    CHECK_STR(stage_probed(s), "3");
+}
+
 /* An outage is nobody's fault. */
 TEST(relay_outages_charge_nobody)
 {
@@ -319,7 +366,6 @@ TEST(relay_lane_waits_where_too_many_keys_would)
     CHECK(view(s).behind_keys == 4 && view(s).behind_lanes == 1);
 }
 
-/* A row without a key waits for itself alone. */
 /* Found by the mutator: the numbers of keys that wait no more, all of them, are given to others. */
 TEST(relay_keys_that_are_live_again_make_room)
 {
@@ -348,6 +394,7 @@ TEST(relay_keys_that_are_live_again_make_room)
     CHECK(view(s).behind_keys == 2 && !stage_told(s, RELAY_NOTE_KEYS_FULL));
 }
 
+/* A row without a key waits for itself alone. */
 TEST(relay_row_without_a_key_waits_alone)
 {
     struct relay_limits limits = stage_limits();

@@ -88,3 +88,42 @@ TEST(relay_mark_that_fails_backs_off)
     stage_idle(s, RELAY_MARK, limits.backoff_max_ms);
     stage_mark(s, 0);
 }
+
+/* As many as are kept, each with its own event. */
+TEST(relay_marks_again_as_many_as_it_keeps)
+{
+    struct relay_limits limits = stage_limits();
+    struct relay_saved saved = {.incarnation_lost = true, .last_id = 20};
+    const struct row_event_id *event_ids;
+    const int64_t *ids;
+    struct stage *s;
+
+    limits.mark_rows = limits.mark_rows_min = limits.lane_rows = 4;
+    limits.recent_rows = 6;
+    s = stage_set(&limits);
+    stage_fetch(s, "1/1");
+    stage_drain(s);
+    stage_fetch(s, "2/1 3/1 4/1 5/1");
+    stage_drain(s);
+    stage_fetch(s, "6/1 7/1 8/1 9/1");
+    stage_drain(s);
+    s->answered &= ~STAGE_ANSWERS(RELAY_LEASE_TAKE);
+    stage_lose(s);
+    stage_await(s, RELAY_LEASE_TAKE, 1000);
+    s->asked[RELAY_LEASE_TAKE] = false;
+    saved.token = stage_token(s->token);
+    relay_on_lease(s->relay, s->now_ms, s->asked_ms[RELAY_LEASE_TAKE], &saved);
+    stage_run(s);
+    for (int64_t first = 4; first <= 8; first += 4) {
+        uint32_t n = relay_marks(s->relay, &ids, &event_ids);
+
+        CHECK_EQ(n, first == 4 ? 4 : 2);
+        for (uint32_t i = 0; i < n; i++) {
+            CHECK_EQ(ids[i], first + i);
+            CHECK_EQ(event_ids[i].bytes[0], first + i);
+        }
+        CHECK(!s->asked[RELAY_FETCH]);
+        stage_mark(s, 0);
+    }
+    CHECK(s->asked[RELAY_FETCH]);
+}

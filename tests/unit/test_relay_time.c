@@ -262,3 +262,53 @@ TEST(relay_reads_once_more_as_soon_as_the_writers_have_ended)
     stage_writers(s, 3, "");
     CHECK(s->asked[RELAY_FETCH]);
 }
+
+/* Nobody is asked again before the answer has rested, and it does not wake to find that out. */
+TEST(relay_with_a_full_window_wakes_when_the_writers_may_be_asked_again)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    stage_fetch(s, "1 2 3 4 5 6 7 8 9 11");
+    stage_fetch(s, "12 13 14 15 16 17 18 19 20 21");
+    stage_fetch(s, "22 23 24 25 26 27 28 29 30 31");
+    stage_fetch(s, "32 33 34 35 36 37 38 39 40 41");
+    stage_await(s, RELAY_WRITERS, 200);
+    stage_writers(s, 41, "71");
+    CHECK_EQ(s->wait_ms, s->now_ms + limits.writers_min_ms);
+}
+
+/* What was acknowledged and what may be read is asked for before the next row is handed, though a run of rows was begun. */
+TEST(relay_run_of_rows_ends_where_there_is_none)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+    struct row row = {.id = 2, .bytes = 10, .key_hash = 100};
+    struct relay_read read = {.token = stage_token(1), .rows = &row, .rows_n = 1, .upto = INT64_MAX};
+    row_slot slot;
+
+    stage_fetch(s, "1");
+    stage_deliver(s, "1");
+    CHECK(s->asked[RELAY_MARK]);
+    stage_await(s, RELAY_FETCH, 100);
+    s->asked[RELAY_FETCH] = s->asked[RELAY_MARK] = false;
+    relay_on_failed(s->relay, s->now_ms, RELAY_MARK);
+    s->now_ms += 1000;
+    relay_on_fetched(s->relay, s->now_ms, &read, &slot);
+    s->row[slot] = row;
+    CHECK_EQ(relay_next(s->relay, s->now_ms).type, RELAY_MARK);
+}
+
+TEST(relay_topic_goes_behind_when_it_was_asked_about_for_so_long)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "1");
+    CHECK_EQ(s->now_ms, STAGE_START_MS);
+    stage_pass(s, limits.stuck_ms - 1);
+    CHECK_EQ(relay_view(s->relay).behind_topics, 0);
+    stage_pass(s, 1);
+    CHECK_EQ(relay_view(s->relay).behind_topics, 1);
+}

@@ -155,6 +155,19 @@ TEST(topics_place_keys_by_the_pinned_count)
     CHECK_EQ(topics_lane_partition(t, 0, 9, 7), TOPICS_UNPLACED);
 }
 
+/* Partition 0 is a wish like any other. */
+TEST(topics_rows_go_to_the_partition_that_they_wish)
+{
+    struct topics *t = topics_with(4, 4);
+
+    for (int32_t wish = 0; wish < 4; wish++) {
+        for (uint32_t spread = 0; spread < 4; spread++) {
+            CHECK_EQ(topics_partition(t, 0, wish, spread), wish);
+            CHECK_EQ(topics_lane_partition(t, 0, wish, spread), wish);
+        }
+    }
+}
+
 TEST(topics_not_yet_known_have_no_partitions)
 {
     struct topics *t = topics_new();

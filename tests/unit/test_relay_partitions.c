@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The relay driven by hand: partitions that a topic does not have, not yet or not any more. */
+#include "relay/core/relay.h"
+
+#include "tests/lib/test.h"
+#include "tests/unit/stage.h"
+
+static struct relay_view view(const struct stage *s)
+{
+    return relay_view(s->relay);
+}
+
+/* The topic has four partitions by its pinned count, and two more. */
+static struct stage *stage_with_six(const struct relay_limits *limits)
+{
+    struct stage *s = stage_set(limits);
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "1");
+    stage_topic(s, 4, 6, 0);
+    stage_drain(s);
+    (void)stage_published(s);
+    return s;
+}
+
+TEST(relay_row_for_a_partition_that_does_not_exist_is_tried_ever_less)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+    uint64_t begun_ms;
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
+    stage_fetch(s, "1/9");
+    begun_ms = s->now_ms;
+    for (unsigned i = 0; i < 12; i++) {
+        stage_idle(s, RELAY_CATCH_UP, limits.backoff_max_ms + 1000);
+        stage_page(s, "1/9");
+    }
+    CHECK(s->now_ms > begun_ms + 4 * limits.backoff_max_ms / 4);
+    CHECK_EQ(stage_told_n(s, RELAY_NOTE_LANE_BEHIND), 1);
+}
+
+/* Nothing waits that has no lane of its own: the new partitions get theirs at once. */
+TEST(relay_added_partitions_get_lanes_when_nothing_waits_for_them)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_with_six(&limits);
+
+    stage_fetch(s, "2/4");
+    stage_unpublish(s, "2", RELAY_FAULT_SIZE); /* which has its topic asked about */
+    stage_topic(s, 4, 8, 0);
+    stage_fetch(s, "3/7");
+    stage_deliver(s, "3");
+    stage_fetch(s, "4/7 5/7");
+    CHECK_STR(stage_published(s), "2 3 4 5"); /* both: without a lane they would go one at a time */
+}
+
+/* Not before what waits is gone, or it would be passed by. */
+TEST(relay_added_partitions_get_no_lanes_while_rows_wait_for_them)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_with_six(&limits);
+
+    stage_fetch(s, "2/7 3/4");
+    CHECK(view(s).behind_lanes == 1);
+    stage_deliver(s, "3");
+    stage_idle(s, RELAY_TOPIC, 1000);
+    stage_topic(s, 4, 8, 0);
+    stage_idle(s, RELAY_CATCH_UP, 3000);
+    stage_page(s, "2/7");
+    CHECK_STR(stage_published(s), "3 2");
+    stage_fetch(s, "4/7 5/7");
+    CHECK_STR(stage_published(s), ""); /* the lane of 2 is not through, and these are of it */
+}
+
+/* A row that is about to be probed when its partition is gone, and its lane has given its number away. */
+TEST(relay_lane_of_a_probed_row_without_a_partition_gets_its_number_back)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.lanes_max = 3;
+    s = stage_with_six(&limits);
+    stage_fetch(s, "2/5#1");
+    stage_unpublish(s, "2", RELAY_FAULT_ROW);
+    s->answered &= ~STAGE_ANSWERS(RELAY_SESSION_OPEN);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "2/5#1");
+    CHECK(s->asked[RELAY_SESSION_OPEN]);
+    stage_fetch(s, "3/1#2"); /* in the lane of 2 */
+    stage_unpublish(s, "3", RELAY_FAULT_SIZE);
+    stage_topic(s, 4, 4, 0);
+    stage_forget_notes(s);
+    s->asked[RELAY_SESSION_OPEN] = false;
+    relay_on_session_open(s->relay, s->now_ms, RELAY_PROBE);
+    stage_run(s);
+    CHECK(stage_told(s, RELAY_NOTE_LANE_BEHIND) && s->noted[0].partition == 5);
+    CHECK_EQ(view(s).behind_lanes, 1);
+    CHECK_STR(stage_probed(s), "");
+}
