@@ -18,6 +18,7 @@ struct intake {
     rd_kafka_topic_partition_list_t *done; /* where the group may go on, by partition */
     bool changed;                          /* `done`, since it was committed */
     int64_t committed_ms;
+    unsigned assignments;
     struct delivery **batch; /* being read */
     int batch_n;
 };
@@ -52,6 +53,7 @@ static void on_rebalance(rd_kafka_t *consumer, rd_kafka_resp_err_t event, rd_kaf
 
     if (event == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         (void)rd_kafka_assign(consumer, partitions);
+        intake->assignments++;
         return;
     }
     intake_commit(intake, true);
@@ -121,6 +123,11 @@ struct intake *intake_open(const struct consumer_settings *settings)
 rd_kafka_t *intake_consumer(const struct intake *intake)
 {
     return intake->consumer;
+}
+
+unsigned intake_assignments(const struct intake *intake)
+{
+    return intake->assignments;
 }
 
 int intake_read(struct intake *intake, struct delivery ***ret_batch)

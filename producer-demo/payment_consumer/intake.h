@@ -11,6 +11,8 @@ struct intake;
 /* A new consumer, subscribed. Ends the program with a sentence and status 2 if librdkafka does not take the settings. */
 struct intake *intake_open(const struct consumer_settings *settings);
 rd_kafka_t *intake_consumer(const struct intake *intake);
+/* How often it was given partitions, up to now. */
+unsigned intake_assignments(const struct intake *intake);
 /* Read a batch; returns soon, with nothing if nothing came. *ret_batch is malloc'ed, and so is each delivery: the caller frees all of them.
  * Records of partitions that were taken away meanwhile are not in it: somebody else has them. */
 int intake_read(struct intake *intake, struct delivery ***ret_batch);

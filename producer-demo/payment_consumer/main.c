@@ -32,6 +32,7 @@ static int settings_read(int argc, char **argv, struct consumer_settings *s, con
         {"listen", "HOST:PORT", "for GET /metrics, GET /healthz, POST /faults", .text = &s->listen},
         {"card-url", "URL", "the card processor, for passthrough", .text = &s->card_url},
         {"redis", "HOST:PORT", "for redis-before and redis-after", .text = &s->redis},
+        {"redis-ttl-s", "N", "how long it keeps a mark", .number = &s->redis_ttl_s, .min = 1, .max = 31536000},
         {"state", "FOLDER", "where counters survive the process; none: they do not", .text = &s->state},
         {"redeliver", "PERCENT", "copy so many records to the next worker", .number = &s->redeliver_percent, .min = 0, .max = 100},
         {"seed", "N", "which ones are copied", .number = &s->seed, .min = 0, .max = INT64_MAX},
@@ -93,8 +94,15 @@ static int serve(struct crew *crew)
 
 int main(int argc, char **argv)
 {
-    struct consumer_settings s = {
-        .way = "unique", .database = "", .topic = "orders", .workers = 2, .batch = 100, .commit_interval_ms = 1000, .outbox_days = 1};
+    struct consumer_settings s = {.way = "unique",
+                                  .database = "",
+                                  .topic = "orders",
+                                  .workers = 2,
+                                  .batch = 100,
+                                  .commit_interval_ms = 1000,
+                                  .outbox_days = 1,
+                                  .redis = "127.0.0.1:6379",
+                                  .redis_ttl_s = 86400};
     struct crew crew = {.settings = &s};
     const char *fault = NULL;
     char reason[512], group[128];

@@ -16,7 +16,7 @@
 /* The settings of the program; texts are lent from argv for ever, NULL or "" where they were not given. */
 struct consumer_settings {
     const char *way, *database, *kafka, *topic, *group, *listen, *card_url, *redis, *state;
-    int64_t workers, batch, commit_interval_ms, retention_days, outbox_days, redeliver_percent, seed;
+    int64_t workers, batch, commit_interval_ms, retention_days, outbox_days, redeliver_percent, seed, redis_ttl_s;
     bool retention_unchecked;
 };
 
@@ -50,8 +50,10 @@ struct worker {
     int number;           /* 0, 1, ... */
     PGconn *db;           /* connected, outside any transaction, whenever open or apply is called; search_path is the way's schema */
     rd_kafka_t *consumer; /* subscribed; apply must not poll it */
-    void *own;            /* the way's, for this worker */
-    bool warned;          /* ledger.c: the last commit came with a warning */
+    unsigned
+        assignments; /* how often `consumer` was given partitions. A batch is of the last time; what is known of others' work is older */
+    void *own;       /* the way's, for this worker */
+    bool warned;     /* ledger.c: the last commit came with a warning */
 };
 
 enum way_result {
@@ -75,7 +77,7 @@ struct way {
     void (*close)(struct worker *worker); /* after the last apply, if open returned true. NULL: nothing to do */
 };
 
-extern const struct way way_none;
+extern const struct way way_none, way_redis_before, way_redis_after, way_kafka_eos, way_kafka_to_kafka;
 
 /* By its name; NULL: there is none. */
 const struct way *way_find(const char *name);

@@ -4,8 +4,7 @@
 #include <string.h>
 
 static const struct way *const ways[] = {
-    &way_none,
-    NULL,
+    &way_none, &way_redis_before, &way_redis_after, &way_kafka_eos, &way_kafka_to_kafka, NULL,
 };
 
 const struct way *way_at(int i)

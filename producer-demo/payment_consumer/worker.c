@@ -193,6 +193,7 @@ static void turn(struct worker_thread *w)
     struct delivery **batch = NULL, **given;
     int n = intake_read(w->intake, &batch), given_n;
 
+    w->worker.assignments = intake_assignments(w->intake);
     n = exchange(w, &batch, n);
     given = malloc((size_t)(n + 1) * sizeof *given); /* the way may reorder this one */
     if (!given)
@@ -201,7 +202,8 @@ static void turn(struct worker_thread *w)
         memcpy(given, batch, (size_t)n * sizeof *given);
     tally_add(w->crew->tally, METRIC_DELIVERIES, n);
     given_n = screen(w, given, n);
-    if (given_n >= 0 && settle(w, given, given_n))
+    /* A way that commits by itself knows better what may be committed: perhaps it was told that all this is another's by now. */
+    if (given_n >= 0 && settle(w, given, given_n) && !w->crew->way->commits_offsets)
         intake_done(w->intake, batch, n);
     for (int i = 0; i < n; i++)
         free(batch[i]);
