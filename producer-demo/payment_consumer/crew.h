@@ -14,6 +14,8 @@ struct crew {
     const struct way *way;
     struct tally *tally;
     struct meeting *meeting;
+    struct idset *witness; /* which events were delivered; counts duplicates, and no way may ask it */
+    atomic_llong floor_ms; /* where the oldest partition of processed_messages begins; 0: it is not known yet */
     atomic_bool stopping;
     atomic_llong redeliver_percent; /* changes at run time */
 };

@@ -2,6 +2,7 @@
 #include "producer-demo/payment_consumer/ledger.h"
 
 #include "producer-demo/lib/store.h"
+#include "producer-demo/payment_consumer/processed.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,8 +84,8 @@ bool ledger_prepare(PGconn *db, const struct way *way)
     bool fine;
 
     ledger_schema_name(way, schema);
-    (void)snprintf(sql, sizeof sql, "SELECT pg_advisory_xact_lock(hashtext('%s')); CREATE SCHEMA IF NOT EXISTS %s; %s %s", schema, schema,
-                   refused_schema, way->schema ? way->schema : entry_schema);
+    (void)snprintf(sql, sizeof sql, "SELECT pg_advisory_xact_lock(hashtext('%s')); CREATE SCHEMA IF NOT EXISTS %s; %s %s %s", schema,
+                   schema, refused_schema, way->schema ? way->schema : entry_schema, way->keeps_ids ? processed_schema : "");
     result = PQexec(db, sql); /* several statements, one transaction */
     fine = result && store_succeeded(result);
     if (!fine)

@@ -20,20 +20,35 @@ static const struct tally_row rows[METRICS_N] = {
                            "Since 1970: where the oldest partition of processed_messages begins; 0: there is none."},
 };
 
+/* NULL: nowhere, ret_reason "": in memory. */
+static const char *file_name(char file[512], const char *state, const char *way, const char *what, char *ret_reason, size_t reason_size)
+{
+    int n = snprintf(file, 512, "%s/payment-%s.%s", state ? state : "", way, what);
+
+    *ret_reason = '\0';
+    if (n >= 0 && n < 512)
+        return state && *state ? file : NULL;
+    (void)snprintf(ret_reason, reason_size, "--state: the name of the folder is too long");
+    return NULL;
+}
+
 struct tally *metrics_open(const char *state, const char *way, char *ret_reason, size_t reason_size)
 {
-    char file[512], label[64];
-    struct tally *tally;
-    int n = snprintf(file, sizeof file, "%s/payment-%s.tally", state ? state : "", way);
+    char buffer[512], label[64];
+    const char *file = file_name(buffer, state, way, "tally", ret_reason, reason_size);
+    struct tally *tally = *ret_reason ? NULL : tally_open(file, "payment", rows, METRICS_N, ret_reason, reason_size);
 
-    if (n < 0 || (size_t)n >= sizeof file) {
-        (void)snprintf(ret_reason, reason_size, "--state: the name of the folder is too long");
-        return NULL;
-    }
-    tally = tally_open(state && *state ? file : NULL, "payment", rows, METRICS_N, ret_reason, reason_size);
     if (tally) {
         (void)snprintf(label, sizeof label, "way=\"%s\"", way);
         tally_label(tally, label);
     }
     return tally;
+}
+
+struct idset *metrics_witness(const char *state, const char *way, char *ret_reason, size_t reason_size)
+{
+    char buffer[512];
+    const char *file = file_name(buffer, state, way, "seen", ret_reason, reason_size);
+
+    return *ret_reason ? NULL : idset_open(file, ret_reason, reason_size);
 }

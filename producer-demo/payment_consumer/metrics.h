@@ -4,6 +4,7 @@
 #define PRODUCER_DEMO_PAYMENT_CONSUMER_METRICS_H
 
 #include "producer-demo/lib/tally.h"
+#include "producer-demo/payment_consumer/idset.h"
 
 enum metric {
     METRIC_DELIVERIES,
@@ -23,5 +24,8 @@ enum metric {
 
 /* The tally of this way: in the folder `state`, or in memory if that is NULL or "". NULL: ret_reason says why not. */
 struct tally *metrics_open(const char *state, const char *way, char *ret_reason, size_t reason_size);
+
+/* The set of all events that were delivered, kept in the same folder. NULL: ret_reason says why not. */
+struct idset *metrics_witness(const char *state, const char *way, char *ret_reason, size_t reason_size);
 
 #endif

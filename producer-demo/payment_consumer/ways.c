@@ -4,7 +4,19 @@
 #include <string.h>
 
 static const struct way *const ways[] = {
-    &way_none, &way_redis_before, &way_redis_after, &way_kafka_eos, &way_kafka_to_kafka, NULL,
+    /* wrong, each in its own way */
+    &way_none,
+    &way_seen_cache,
+    &way_check_then_act,
+    &way_redis_before,
+    &way_redis_after,
+    &way_kafka_eos,
+    &way_at_most_once,
+    /* right */
+    &way_unique,
+    &way_version,
+    &way_kafka_to_kafka,
+    NULL,
 };
 
 const struct way *way_at(int i)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The frame around the ways: read a batch, refuse, apply until it is done, commit the offsets. */
-#include "producer-demo/lib/points.h"
 #include "producer-demo/payment_consumer/crew.h"
 #include "producer-demo/payment_consumer/delivery.h"
+#include "producer-demo/payment_consumer/idset.h"
 #include "producer-demo/payment_consumer/intake.h"
 #include "producer-demo/payment_consumer/ledger.h"
 #include "producer-demo/payment_consumer/metrics.h"
+#include "producer-demo/payment_consumer/processed.h"
 #include "producer-demo/payment_consumer/refused.h"
 
-#include <assert.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -27,11 +26,11 @@ struct worker_thread {
     int pause_ms; /* how long to wait after the next failure */
 };
 
-static int64_t now_us(void)
+static int64_t now_us(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
@@ -67,7 +66,7 @@ static bool ready(struct worker_thread *w)
         w->prepared = ledger_prepare(w->worker.db, way);
     if (w->prepared && !w->opened)
         w->opened = !way->open || way->open(&w->worker);
-    return w->opened;
+    return w->opened && (!way->keeps_ids || w->crew->floor_ms > 0);
 }
 
 static bool ready_at_last(struct worker_thread *w)
@@ -86,7 +85,7 @@ static void batch_count(struct worker_thread *w, struct delivery *const *batch, 
 {
     struct tally *tally = w->crew->tally;
 
-    tally_latency(tally, now_us() - started_us);
+    tally_latency(tally, now_us(CLOCK_MONOTONIC) - started_us);
     tally_add(tally, METRIC_APPLIED, deliveries_count(batch, n, DELIVERY_APPLIED));
     tally_add(tally, METRIC_SUPPRESSED, deliveries_count(batch, n, DELIVERY_SUPPRESSED));
     tally_add(tally, METRIC_LOST, deliveries_count(batch, n, DELIVERY_LOST));
@@ -95,7 +94,7 @@ static void batch_count(struct worker_thread *w, struct delivery *const *batch, 
 /* Try until something else than WAY_LATER comes of it. WAY_LATER: the program shall end. */
 static enum way_result apply_at_last(struct worker_thread *w, struct delivery **batch, int n)
 {
-    int64_t started_us = now_us();
+    int64_t started_us = now_us(CLOCK_MONOTONIC);
 
     while (ready_at_last(w)) {
         enum way_result result;
@@ -135,6 +134,42 @@ static bool refuse(struct worker_thread *w, const struct delivery *delivery, enu
     return false;
 }
 
+/* Why a delivery is refused before a way sees it; METRICS_N: it is not. */
+static enum metric refusal(struct worker_thread *w, const struct delivery *delivery, const char **ret_detail)
+{
+    *ret_detail = delivery->unreadable;
+    if (delivery->unreadable)
+        return METRIC_REFUSED_UNREADABLE;
+    if (!w->crew->way->keeps_ids)
+        return METRICS_N;
+    switch (processed_judge(delivery->event_id, w->crew->floor_ms, now_us(CLOCK_REALTIME) / 1000)) {
+    case PROCESSED_TOO_OLD:
+        *ret_detail = "its id is older than the ids that are kept, so nobody can say whether it was applied";
+        return METRIC_REFUSED_TOO_OLD;
+    case PROCESSED_FUTURE:
+        *ret_detail = "its id is of more than ten minutes from now";
+        return METRIC_REFUSED_FUTURE;
+    case PROCESSED_FINE:
+        break;
+    }
+    return METRICS_N;
+}
+
+/* One that cannot be applied: perhaps another process dropped its day since it was looked at. false: the program shall end. */
+static bool refuse_poison(struct worker_thread *w, const struct delivery *delivery)
+{
+    const char *detail;
+    int64_t floor_ms = 0;
+    enum metric why;
+
+    if (w->crew->way->keeps_ids && ready_at_last(w) && processed_floor(w->worker.db, &floor_ms))
+        w->crew->floor_ms = floor_ms;
+    why = refusal(w, delivery, &detail);
+    if (why == METRICS_N)
+        return refuse(w, delivery, METRIC_REFUSED_POISON, "the database refused to apply it");
+    return refuse(w, delivery, why, detail);
+}
+
 /* A batch that cannot be applied is halved until the message is found that it is because of. false: the program shall end. */
 static bool settle(struct worker_thread *w, struct delivery **batch, int n)
 {
@@ -143,7 +178,7 @@ static bool settle(struct worker_thread *w, struct delivery **batch, int n)
     if (result != WAY_POISON)
         return result == WAY_DONE;
     if (n == 1)
-        return refuse(w, batch[0], METRIC_REFUSED_POISON, "the database refused to apply it");
+        return refuse_poison(w, batch[0]);
     return settle(w, batch, n / 2) && settle(w, batch + n / 2, n - n / 2);
 }
 
@@ -153,12 +188,23 @@ static int screen(struct worker_thread *w, struct delivery **batch, int n)
     int kept = 0;
 
     for (int i = 0; i < n; i++) {
-        if (!batch[i]->unreadable)
+        const char *detail;
+        enum metric why = refusal(w, batch[i], &detail);
+
+        if (why == METRICS_N)
             batch[kept++] = batch[i];
-        else if (!refuse(w, batch[i], METRIC_REFUSED_UNREADABLE, batch[i]->unreadable))
+        else if (!refuse(w, batch[i], why, detail))
             return -1;
     }
     return kept;
+}
+
+static void deliveries_witness(const struct crew *crew, struct delivery *const *batch, int n)
+{
+    tally_add(crew->tally, METRIC_DELIVERIES, n);
+    for (int i = 0; i < n; i++)
+        if (!batch[i]->unreadable && !idset_add(crew->witness, batch[i]->event_id))
+            tally_add(crew->tally, METRIC_DUPLICATES, 1);
 }
 
 /* Copies of the batch's chosen ones go to the next worker, its copies come here. Returns the new size of the batch, which has room for them:
@@ -200,7 +246,7 @@ static void turn(struct worker_thread *w)
         abort();
     if (n > 0)
         memcpy(given, batch, (size_t)n * sizeof *given);
-    tally_add(w->crew->tally, METRIC_DELIVERIES, n);
+    deliveries_witness(w->crew, batch, n);
     given_n = screen(w, given, n);
     /* A way that commits by itself knows better what may be committed: perhaps it was told that all this is another's by now. */
     if (given_n >= 0 && settle(w, given, given_n) && !w->crew->way->commits_offsets)
