@@ -68,8 +68,8 @@ static void reason_copy(const PGconn *db, char *ret_reason, size_t reason_size)
 
 static PGconn *connect_new(const struct store *store, char *ret_reason, size_t reason_size)
 {
-    const char *names[] = {"fallback_application_name", "connect_timeout", "dbname", NULL};
-    const char *values[] = {store->application, "5", store->conninfo, NULL};
+    const char *names[] = {"fallback_application_name", "connect_timeout", "client_encoding", "dbname", NULL};
+    const char *values[] = {store->application, "5", "UTF8", store->conninfo, NULL};
     PGconn *db = PQconnectdbParams(names, values, 1);
 
     if (PQstatus(db) == CONNECTION_OK) {

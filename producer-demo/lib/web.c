@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -186,11 +187,31 @@ static void *watch_run(void *context)
 
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
+struct search {
+    const char *name;
+    int found_n;
+};
+
+static enum MHD_Result on_value(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct search *search = context;
+
+    (void)kind;
+    (void)value;
+    if (strcasecmp(name, search->name) == 0)
+        search->found_n++;
+    return MHD_YES;
+}
+
 static const char *value_get(const struct web_request *request, enum MHD_ValueKind kind, const char *name)
 {
     const char *value = NULL;
     size_t value_n = 0;
+    struct search search = {name, 0};
 
+    (void)MHD_get_connection_values(request->connection, kind, on_value, &search);
+    if (search.found_n > 1)
+        return "";
     if (MHD_lookup_connection_value_n(request->connection, kind, name, strlen(name), &value, &value_n) != MHD_YES)
         return NULL;
     /* Cut off at a zero byte it would be another value. */

@@ -17,7 +17,8 @@ struct web_request {
     struct MHD_Connection *connection; /* for the two below */
 };
 
-/* Lent until the handler returns; NULL: there is none. */
+/* Lent until the handler returns; NULL: there is none. One that came twice, or with a zero byte in it, is "": no value that anybody meant. A
+ * query's percent signs are left as they came. */
 const char *web_request_header(const struct web_request *request, const char *name);
 const char *web_request_query(const struct web_request *request, const char *name);
 
