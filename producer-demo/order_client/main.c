@@ -102,9 +102,8 @@ static void counts_print(struct client_counts *counts, int64_t began_ms)
 static int run(struct settings *settings)
 {
     struct client_settings *client = &settings->load.client;
-    int64_t began_ms = patience_now_ms();
     char reason[500] = "";
-    pthread_t signals;
+    int64_t began_ms = patience_now_ms();
     bool fine;
 
     client->journal = journal_open(settings->journal, reason, sizeof reason);
@@ -112,13 +111,8 @@ static int run(struct settings *settings)
         (void)fprintf(stderr, "order-client: %s\n", reason);
         return 2;
     }
-    client->patience = patience_new();
-    signals = signals_start(client->patience);
     fine = load_run(&settings->load);
-    (void)pthread_kill(signals, SIGUSR1);
-    (void)pthread_join(signals, NULL);
     counts_print(client->counts, began_ms);
-    patience_free(client->patience);
     journal_close(client->journal);
     return fine && atomic_load(&client->counts->refused) == 0 && atomic_load(&client->counts->given_up) == 0 ? 0 : 1;
 }
@@ -135,8 +129,17 @@ int main(int argc, char **argv)
                                          .threads = 4},
                                 .seed = 1};
     int status = settings_read(argc, argv, &settings);
+    pthread_t signals;
 
     if (status < 0)
         status = settings_check(&settings);
-    return status < 0 ? run(&settings) : status;
+    if (status >= 0)
+        return status;
+    settings.load.client.patience = patience_new();
+    signals = signals_start(settings.load.client.patience);
+    status = run(&settings);
+    (void)pthread_kill(signals, SIGUSR1);
+    (void)pthread_join(signals, NULL);
+    patience_free(settings.load.client.patience);
+    return status;
 }
