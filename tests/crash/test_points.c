@@ -17,7 +17,6 @@
 struct point {
     char name[40];
     bool error; /* has an error to see */
-    bool struck;
 };
 
 struct points {
@@ -203,9 +202,17 @@ static bool strike(struct points *p, struct point *point, unsigned n, const char
     /* An error may be seen a moment late, when the burst before it has been settled: such a one does not count. */
     if (l->unsettled >= LINE_UNSETTLED_MIN)
         line_hit(l, kind, "first at %s: its log says so", point->name);
-    point->struck = true;
     (void)printf("    %s %s, occurrence %u\n", kind, point->name, n);
     return true;
+}
+
+/* What leads to a point may find nothing to do there: no row waits for the barrier at the moment when its answer is lost. */
+static void strike_surely(struct points *p, struct point *point, const char *kind)
+{
+    for (int tries = 0; tries < 5; tries++)
+        if (strike(p, point, 1, kind))
+            return;
+    test_fail(__FILE__, __LINE__, "%s was never reached", point->name);
 }
 
 static void strike_first(const char *name, const char *kind, unsigned windows)
@@ -217,8 +224,8 @@ static void strike_first(const char *name, const char *kind, unsigned windows)
 
         if (strcmp(kind, "error") == 0 && !point->error)
             continue;
-        if (is_reachable(point->name) && !strike(p, point, 1, kind))
-            test_fail(__FILE__, __LINE__, "%s was never reached", point->name);
+        if (is_reachable(point->name))
+            strike_surely(p, point, kind);
     }
     (void)line_relay(p->line, NULL);
     line_end(p->line, &(struct line_expected){.windows = windows});
@@ -248,13 +255,13 @@ static void strike_all(const char *name, const char *kind, unsigned windows)
 
     for (unsigned i = 0; i < p->n; i++) {
         struct point *point = &p->list[i];
-        unsigned n = 1;
+        unsigned n = 2;
 
         if (!is_reachable(point->name) || (strcmp(kind, "error") == 0 && !point->error))
             continue;
+        strike_surely(p, point, kind);
         while (n < 10000 && strike(p, point, n, kind))
             n += n < 4 ? 1 : n / 2;
-        CHECK(point->struck);
     }
     (void)line_relay(p->line, NULL);
     line_end(p->line, &(struct line_expected){.seconds = 60, .windows = windows});
