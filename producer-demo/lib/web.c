@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "producer-demo/lib/web.h"
 
+#include "producer-demo/lib/web_feed.h"
+
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -238,10 +240,17 @@ static bool is_stopping(struct web *web)
     return stopping;
 }
 
+static struct MHD_Response *answer_body(struct MHD_Connection *connection, struct web_response *answer)
+{
+    if (answer->feed)
+        return web_feed_response(answer->feed, connection);
+    return MHD_create_response_from_buffer(answer->body_n, answer->body, MHD_RESPMEM_MUST_FREE);
+}
+
 static enum MHD_Result answer_send(struct web *web, struct MHD_Connection *connection, struct web_response *answer, bool last)
 {
     enum MHD_Result result;
-    struct MHD_Response *response = MHD_create_response_from_buffer(answer->body_n, answer->body, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = answer_body(connection, answer);
 
     if (!response)
         abort();
@@ -305,7 +314,8 @@ static enum MHD_Result request_answer(struct web *web, struct MHD_Connection *co
 
     peer_deadline(web, connection, INT64_MAX);
     web->handler(web->context, request, &response);
-    peer_deadline(web, connection, now_ms() + web->timeout_ms);
+    if (!response.feed) /* a feed may be silent for as long as it likes */
+        peer_deadline(web, connection, now_ms() + web->timeout_ms);
     if (response.status == 0)
         web_response_problem(&response, 500, "no answer", "this is a mistake of the server; please report it");
     return answer_send(web, connection, &response, false);
@@ -368,10 +378,11 @@ static bool web_run(struct web *web, const struct web_settings *settings)
     (void)pthread_condattr_destroy(&monotonic);
     (void)pthread_mutex_init(&web->mutex, NULL);
     /* Poll, not epoll: with that a thread takes several connections at once, which then wait for each other. */
-    web->daemon = MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_ITC, 0, NULL, NULL, on_request, web, MHD_OPTION_LISTEN_SOCKET,
-                                   web->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)settings->threads, MHD_OPTION_CONNECTION_LIMIT, 4096U,
-                                   MHD_OPTION_NOTIFY_COMPLETED, on_end, web, MHD_OPTION_NOTIFY_CONNECTION, on_connection, web,
-                                   MHD_OPTION_UNESCAPE_CALLBACK, on_escape, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    web->daemon =
+        MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, web, MHD_OPTION_LISTEN_SOCKET,
+                         web->fd, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)settings->threads, MHD_OPTION_CONNECTION_LIMIT, 4096U,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_end, web, MHD_OPTION_NOTIFY_CONNECTION, on_connection, web,
+                         MHD_OPTION_UNESCAPE_CALLBACK, on_escape, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
     if (!web->daemon)
         return false;
     if (pthread_create(&web->watch, NULL, watch_run, web) != 0)

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 struct web;
+struct web_feed;
 struct MHD_Connection;
 
 struct web_request {
@@ -29,6 +30,7 @@ struct web_response {
     const char *content_type; /* a literal */
     char *body;               /* malloc'ed; web.c frees it; NULL: empty */
     size_t body_n;
+    struct web_feed *feed; /* instead of a body: an answer that goes on (web_feed.h), lent until web_stop returned; NULL: none */
     struct {
         const char *name; /* a literal */
         char value[256];

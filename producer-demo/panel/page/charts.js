@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The two charts. Chart.js draws lines and bars; what happened when, and the names at the lines' ends, are drawn here.
+import { ways, colour, money, signed, onScheme } from '/ways.js';
+
+const kept = 900;
+const points = { at: [], drift: Object.fromEntries(ways.map((w) => [w.way, []])), marks: [] };
+let driftChart, latencyChart;
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// --- drift ---
+
+const markLines = {
+  id: 'marks',
+  beforeDatasetsDraw(chart) {
+    const { ctx, chartArea: a, scales: { x } } = chart;
+    const ends = [];
+    ctx.save();
+    ctx.font = '11px system-ui, sans-serif';
+    ctx.textBaseline = 'top';
+    for (const mark of points.marks) {
+      const at = x.getPixelForValue(mark.at);
+      if (at < a.left || at > a.right) continue;
+      const width = ctx.measureText(mark.text).width;
+      const left = Math.min(at + 4, a.right - width);
+      let row = 0;
+      while (row < 3 && ends[row] > left) row++;
+      ctx.strokeStyle = css('--quiet');
+      ctx.setLineDash([2, 3]);
+      ctx.beginPath();
+      ctx.moveTo(at, a.top);
+      ctx.lineTo(at, a.bottom);
+      ctx.stroke();
+      if (row === 3) continue;
+      ends[row] = left + width + 6;
+      ctx.fillStyle = css('--quiet');
+      ctx.fillText(mark.text, left, a.top + 1 + row * 13);
+    }
+    ctx.restore();
+  },
+};
+
+// Names at the right end, pushed apart so that none covers another; lines that lie on zero share one.
+const endNames = {
+  id: 'names',
+  afterDatasetsDraw(chart) {
+    const { ctx, chartArea: a, scales: { y } } = chart;
+    const names = [];
+    const zero = [];
+    for (const w of ways) {
+      const last = points.drift[w.way].at(-1);
+      if (last === null || last === undefined) continue;
+      if (last === 0) zero.push(w);
+      else names.push({ text: w.way, at: y.getPixelForValue(last / 100), colour: colour(w) });
+    }
+    if (zero.length) {
+      const safe = zero.every((w) => w.safe);
+      names.push({ text: zero.length === 1 ? zero[0].way : `${zero.length} ways: zero`, at: y.getPixelForValue(0), colour: safe ? css('--good') : css('--quiet') });
+    }
+    names.sort((p, q) => p.at - q.at);
+    for (let i = 1; i < names.length; i++) names[i].at = Math.max(names[i].at, names[i - 1].at + 13);
+    for (let i = names.length, limit = a.bottom; i-- > 0; limit -= 13) names[i].at = Math.min(names[i].at, limit);
+    ctx.save();
+    ctx.font = '600 11px system-ui, sans-serif';
+    ctx.textBaseline = 'middle';
+    for (const name of names) {
+      ctx.fillStyle = name.colour;
+      ctx.fillText(name.text, a.right + 6, name.at);
+    }
+    ctx.restore();
+  },
+};
+
+function ago(ms) {
+  const minutes = (points.at.at(-1) - ms) / 60000;
+  if (minutes < 0.01) return 'now';
+  return minutes < 1.01 ? `${Math.round(minutes * 60)} s ago` : `${+minutes.toFixed(1)} min ago`;
+}
+
+const wayDataset = (w) => ({
+  label: w.way, data: [], borderColor: colour(w), backgroundColor: colour(w), borderWidth: w.safe ? 2.5 : 2, borderDash: w.dash, pointRadius: 0,
+  stepped: 'before', spanGaps: false, order: w.safe ? 1 : 0,
+});
+
+function driftOptions() {
+  return {
+    animation: false, parsing: false, maintainAspectRatio: false, interaction: { mode: 'index', intersect: false, axis: 'x' },
+    layout: { padding: { right: 104, top: 4 } },
+    scales: {
+      x: { type: 'linear', grid: { display: false }, border: { display: false }, ticks: { color: css('--quiet'), maxTicksLimit: 5, maxRotation: 0, callback: ago } },
+      y: { grid: { color: (c) => (c.tick.value === 0 ? css('--quiet') : css('--line')) }, suggestedMin: -5, suggestedMax: 20,
+        ticks: { color: css('--quiet'), maxTicksLimit: 6, callback: (v) => (v === 0 ? '$0' : (v > 0 ? '+' : '') + money(v * 100).replace(/\.00$/, '')) } },
+    },
+    plugins: {
+      legend: { display: false },
+      tooltip: {
+        filter: (i) => i.parsed.y !== null,
+        itemSort: (p, q) => q.parsed.y - p.parsed.y,
+        callbacks: { title: (items) => (items.length ? ago(items[0].parsed.x) : ''), label: (i) => ` ${i.dataset.label}: ${signed(Math.round(i.parsed.y * 100))}` },
+      },
+    },
+  };
+}
+
+function driftShow() {
+  const now = points.at.at(-1) ?? Date.now();
+  const first = points.at[0] ?? now;
+  const span = Math.min(600000, Math.max(120000, now - first));
+  ways.forEach((w, i) => {
+    driftChart.data.datasets[i].data = points.at.map((x, k) => ({ x, y: points.drift[w.way][k] === null ? null : points.drift[w.way][k] / 100 }));
+  });
+  Object.assign(driftChart.options.scales.x, { min: now - span, max: now });
+  driftChart.update('none');
+  const drifted = ways.filter((w) => points.drift[w.way].at(-1));
+  driftChart.canvas.setAttribute('aria-label', drifted.length
+    ? 'Drift over time. Now: ' + drifted.map((w) => `${w.way} ${signed(points.drift[w.way].at(-1))}`).join(', ') + '; all others zero.'
+    : 'Drift over time. Now: zero for all ways.');
+}
+
+export function historySet(history) {
+  points.at = history.at;
+  for (const w of ways) points.drift[w.way] = history.drift[w.way];
+  points.marks = history.marks;
+  driftShow();
+}
+
+export function driftAdd(snapshot) {
+  points.marks = snapshot.marks;
+  if (snapshot.books_at > (points.at.at(-1) ?? 0)) {
+    points.at.push(snapshot.books_at);
+    for (const row of snapshot.ways) points.drift[row.way].push(row.known ? row.drift_cents : null);
+    if (points.at.length > kept) {
+      points.at.shift();
+      for (const w of ways) points.drift[w.way].shift();
+    }
+  }
+  driftShow();
+}
+
+export function driftForget() {
+  points.at = [];
+  for (const w of ways) points.drift[w.way] = [];
+}
+
+export function driftEmphasise(way) {
+  ways.forEach((w, i) => { driftChart.data.datasets[i].borderWidth = way === w.way ? 5 : w.safe ? 2.5 : 2; });
+  driftChart.update('none');
+}
+
+// --- latency ---
+
+const bar = (label, alpha) => ({ label, data: [], backgroundColor: [], borderColor: [], borderWidth: 1, barPercentage: 0.95, categoryPercentage: 0.75, alpha });
+
+function latencyOptions() {
+  return {
+    animation: false, maintainAspectRatio: false, indexAxis: 'y',
+    scales: {
+      x: { type: 'logarithmic', min: 1, grid: { color: css('--line') }, ticks: { color: css('--quiet'), maxRotation: 0, callback: (v) => ({ 1: '1 ms', 10: '10 ms', 100: '100 ms', 1000: '1 s', 10000: '10 s', 100000: '100 s' }[v] ?? null) } },
+      y: { grid: { display: false }, ticks: { color: css('--text'), autoSkip: false } },
+    },
+    plugins: {
+      legend: { labels: { color: css('--text'), boxWidth: 12, boxHeight: 10 }, onClick: () => {} },
+      tooltip: { callbacks: { label: (i) => ` ${i.dataset.label}: ${i.parsed.x.toFixed(1)} ms` } },
+    },
+  };
+}
+
+export function latencyShow(rows) {
+  const shown = ways.map((w) => [w, rows.find((r) => r.way === w.way)]).filter(([, r]) => r && r.counts.p99_us > 0);
+  const [half, most] = latencyChart.data.datasets;
+  latencyChart.data.labels = shown.map(([w]) => w.way);
+  half.data = shown.map(([, r]) => r.counts.p50_us / 1000);
+  most.data = shown.map(([, r]) => r.counts.p99_us / 1000);
+  half.backgroundColor = half.borderColor = most.borderColor = shown.map(([w]) => colour(w));
+  most.backgroundColor = shown.map(([w]) => colour(w) + '44');
+  latencyChart.canvas.parentElement.hidden = shown.length === 0;
+  document.getElementById('latency-empty').hidden = shown.length > 0;
+  latencyChart.update('none');
+  latencyChart.canvas.setAttribute('aria-label', 'Latency. ' + shown.map(([w, r]) => `${w.way}: half within ${(r.counts.p50_us / 1000).toFixed(1)} ms, 99 of 100 within ${(r.counts.p99_us / 1000).toFixed(1)} ms`).join('; '));
+}
+
+export function chartsOpen() {
+  const { Chart } = window;
+  Chart.defaults.font.family = 'system-ui, -apple-system, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif';
+  Chart.defaults.font.size = 11;
+  driftChart = new Chart(document.getElementById('drift'), { type: 'line', data: { datasets: ways.map(wayDataset) }, options: driftOptions(), plugins: [markLines, endNames] });
+  latencyChart = new Chart(document.getElementById('latencies'), { type: 'bar', data: { labels: [], datasets: [bar('p50, half of all', 1), bar('p99, 99 of 100', 0.3)] }, options: latencyOptions() });
+  onScheme(() => {
+    driftChart.options = driftOptions();
+    latencyChart.options = latencyOptions();
+    ways.forEach((w, i) => { driftChart.data.datasets[i].borderColor = colour(w); });
+    driftShow();
+  });
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// What the server says, put where it belongs. Every event of the stream is the whole state: a page that missed some is right again with the next.
+import { ways, colour, onScheme, count, money, signed, clock, duration, some } from '/ways.js';
+import { chartsOpen, historySet, driftAdd, driftForget, driftEmphasise, latencyShow } from '/charts.js';
+import { tourOpen, tourLook } from '/tour.js';
+
+const $ = (id) => document.getElementById(id);
+const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+
+function make(tag, classes, ...children) {
+  const element = document.createElement(tag);
+  if (classes) element.className = classes;
+  element.append(...children);
+  return element;
+}
+
+let state = null; // the newest snapshot
+let last = 0;     // when it came
+
+// --- buttons ---
+
+export async function press(button, given = {}) {
+  const answer = await fetch('/press/' + button, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(given) });
+  const said = await answer.json();
+  if (!answer.ok) notice(`${said.title}: ${said.detail}`);
+  return answer.ok ? said.number : 0;
+}
+
+function notice(text) {
+  $('log').prepend(make('li', 'failed', make('time', '', clock(Date.now())), make('span', '', text)));
+}
+
+function isDown(place) {
+  return state?.places.find((p) => p.name === place)?.state === 'down';
+}
+
+function buttonsOpen() {
+  for (const button of document.querySelectorAll('[data-press]'))
+    button.addEventListener('click', () => press(button.dataset.press, button.dataset.toggle ? { down: !isDown(button.dataset.toggle) } : {}));
+  for (const input of document.querySelectorAll('input[name=percent]'))
+    input.addEventListener('change', () => press('redeliver', { percent: Number(input.value) }));
+}
+
+function buttonsShow(s) {
+  const doing = new Set(s.presses.filter((p) => p.state === 'doing').map((p) => p.button));
+  for (const button of document.querySelectorAll('[data-press]')) {
+    const busy = doing.has(button.dataset.press);
+    button.classList.toggle('busy', busy);
+    button.disabled = busy || (button.dataset.toggle === 'broker' && s.places.find((p) => p.name === 'broker').state === 'absent');
+    if (button.dataset.toggle) put(button, `${isDown(button.dataset.toggle) ? 'Start' : 'Stop'} the ${button.dataset.press}`);
+  }
+  for (const input of document.querySelectorAll('input[name=percent]')) input.checked = Number(input.value) === s.redeliver;
+}
+
+function logShow(s) {
+  const lines = s.presses.toReversed().map((p) => {
+    const said = p.state === 'doing' ? `${buttonName(p.button)} ...` : p.text;
+    return make('li', p.state, make('time', '', clock(p.at)), make('span', '', said));
+  });
+  const text = JSON.stringify(s.presses);
+  if ($('log').dataset.shown === text) return;
+  $('log').dataset.shown = text;
+  $('log').replaceChildren(...(lines.length ? lines : [make('li', 'empty', 'Nothing pressed yet. Restart the consumers, and watch the lines.')]));
+}
+
+const buttonName = (name) => document.querySelector(`[data-press="${name}"]`)?.textContent ?? 'Deliver again';
+
+// --- ways ---
+
+const rows = new Map();
+
+function swatch(w) {
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  const line = document.createElementNS('http://www.w3.org/2000/svg', 'line');
+  svg.setAttribute('class', 'mark');
+  svg.setAttribute('aria-hidden', 'true');
+  for (const [name, value] of Object.entries({ x1: 0, x2: 26, y1: 5, y2: 5, 'stroke-width': 3, 'stroke-dasharray': w.dash.join(' ') })) line.setAttribute(name, value);
+  line.setAttribute('stroke', colour(w));
+  onScheme(() => line.setAttribute('stroke', colour(w)));
+  svg.append(line);
+  return svg;
+}
+
+function kindRow(text) {
+  const cell = make('th', 'kind', text);
+  cell.colSpan = 6;
+  cell.scope = 'colgroup';
+  return make('tr', '', cell);
+}
+
+function wayRow(w) {
+  const head = make('th', '', make('span', 'name', swatch(w), w.way), make('span', 'what', w.what));
+  const cells = { intended: make('td', 'number'), actual: make('td', 'number'), drift: make('td', 'number drift'), verdict: make('td', 'verdict'), repeats: make('td', 'number') };
+  const row = make('tr', 'way', head, ...Object.values(cells));
+  head.scope = 'row';
+  row.dataset.way = w.way;
+  row.addEventListener('mouseenter', () => driftEmphasise(w.way));
+  row.addEventListener('mouseleave', () => driftEmphasise(null));
+  return { w, row, cells, drift: 0 };
+}
+
+function waysOpen() {
+  $('ways-safe').append(kindRow('Safe: the money and the proof that it was booked are one step'));
+  $('ways-unsafe').append(kindRow('Not safe: two steps, and something can come between them'));
+  $('ways-absent').append(kindRow('Not shown here'));
+  for (const w of ways) rows.set(w.way, wayRow(w));
+}
+
+function verdict(w, drift) {
+  if (drift > 0) return make('span', 'verdict-word bad', '\u25b2 too much');
+  if (drift < 0) return make('span', 'verdict-word bad', '\u25bc too little');
+  return w.safe ? make('span', 'verdict-word good', '\u2713 exact') : make('span', 'verdict-word open', '\u25cb not yet wrong');
+}
+
+function wayShow(entry, data) {
+  const { w, row, cells } = entry;
+  const body = $(data.state === 'absent' ? 'ways-absent' : w.safe ? 'ways-safe' : 'ways-unsafe');
+  if (row.parentElement !== body) body.append(row);
+  row.classList.toggle('absent', data.state === 'absent');
+  if (data.state === 'absent') return absentShow(entry);
+  put(cells.intended, data.known ? money(data.intended_cents) : '\u2013');
+  put(cells.actual, data.known ? money(data.actual_cents) : '\u2013');
+  put(cells.drift, data.known ? signed(data.drift_cents) : '\u2013');
+  cells.drift.className = 'number drift ' + (data.drift_cents ? 'bad' : w.safe ? 'good' : '');
+  cells.verdict.replaceChildren(data.known ? verdict(w, data.drift_cents) : '');
+  put(cells.repeats, `${count(data.counts.suppressed)} of ${count(data.counts.duplicates)}`);
+  row.classList.toggle('jumped', Math.abs(data.drift_cents - entry.drift) > 5000);
+  entry.drift = data.drift_cents;
+}
+
+function absentShow({ w, row }) {
+  const why = state.absent.split('\n').find((line) => line.startsWith(w.way + '|'))?.slice(w.way.length + 1);
+  if (row.children.length === 2) return;
+  const cell = make('td', '', why ?? 'was not started in this demo');
+  cell.colSpan = 5;
+  row.replaceChildren(row.firstChild, cell);
+}
+
+function waysShow(s) {
+  for (const data of s.ways) wayShow(rows.get(data.way), data);
+  $('ways-absent').hidden = !s.ways.some((d) => d.state === 'absent');
+}
+
+// --- pipeline ---
+
+const words = { absent: 'not here', dead: 'starting', down: 'stopped', frozen: 'paused', running: '' };
+
+function box(who, places, figure, unit, more, extra = '') {
+  const troubled = places.find((p) => p.state !== 'running' && p.state !== 'absent');
+  const said = extra || (troubled ? words[troubled.state] : 'running');
+  const item = make('li', troubled || extra ? 'trouble' : '', make('div', 'who', make('span', '', who), make('span', 'state', said)));
+  item.append(make('div', 'figure', figure + ' ', make('small', '', unit)), make('div', 'more', more));
+  return item;
+}
+
+const percent = (part, whole) => (whole ? (100 * part / whole).toFixed(1) : '0.0') + ' %';
+
+function relayBox(s, place) {
+  const p = s.pipeline;
+  const both = [place('relay'), place('relay-2')].filter((x) => x.state !== 'absent');
+  const leader = p.relays.find((r) => r.leads);
+  const published = p.relays.reduce((sum, r) => sum + r.published, 0);
+  const troubled = both.filter((x) => x.state !== 'running');
+  const trouble = troubled.map((x) => `${x.name} ${words[x.state]}`).join(', ');
+  const held = p.relays.reduce((sum, r) => sum + (r.leads ? r.held_keys : 0), 0);
+  const item = box('Relay', [], leader ? leader.name : 'nobody', 'publishes', held ? `${some(held, 'key')} held up` : `${count(published)} published`, leader ? trouble : trouble || 'no leader');
+  return item;
+}
+
+function pipelineShow(s) {
+  const p = s.pipeline;
+  const place = (name) => s.places.find((x) => x.name === name);
+  const consumers = s.places.filter((x) => x.name.startsWith('consumer-') && x.state !== 'absent');
+  const running = consumers.filter((x) => x.state === 'running').length;
+  const unique = s.ways.find((w) => w.way === 'unique').counts;
+  $('pipe').replaceChildren(
+    box('Customers', [place('client')], count(p.orders_minute), 'orders/min', 'over HTTP, with a key each'),
+    box('Order service', [place('order-service')], count(p.orders), some(p.orders, 'order').replace(/^\S+ /, ''), `${count(p.service.replays)} retries answered again`),
+    box('PostgreSQL outbox', [place('postgres')], count(p.backlog), 'waiting', p.backlog ? `the oldest for ${duration(p.backlog_age_ms * 1000)}` : 'everything is sent', s.database.up ? '' : words[place('postgres').state] || 'no answer'),
+    relayBox(s, place),
+    box('Kafka', [place('broker')], count(p.records), 'messages', `${some(p.copies, 'copy', 'copies')} by the relay`, s.broker_up ? '' : words[place('broker').state] || 'no answer'),
+    box('Consumers', [], `${running} of ${consumers.length}`, 'running', `unique: ${percent(unique.suppressed, unique.deliveries)} were repeats`, running < consumers.length ? 'restarting' : ''));
+  $('doubled').hidden = !p.intents_doubled;
+  $('doubled').replaceChildren(make('strong', '', money(p.doubled_cents)), ` was ordered twice by clients that retried with a new key (${some(p.intents_doubled, 'order')}). Every ledger has it: no consumer can know.`);
+}
+
+// --- journey ---
+
+const short = (id) => (id.length > 18 ? id.slice(0, 13) + '\u2026' : id);
+
+function keyChip(key, keys) {
+  const chip = make('code', 'key' + (keys.indexOf(key) > 0 ? ' second' : ''), short(key));
+  chip.title = key;
+  return chip;
+}
+
+function hop(done, name, ...what) {
+  return make('li', done, make('span', 'hop', name), make('span', 'what', ...what));
+}
+
+function requestHop(r, keys) {
+  const took = `${r.status || 'no answer'}${r.replayed ? ', the first one’s answer again' : ''}, ${duration(r.took_us)}; key `;
+  return hop(r.status === 201 ? 'done' : 'wrong', 'Request ', took, keyChip(r.key, keys));
+}
+
+function orderHops(o, keys) {
+  const row = o.row[0];
+  const hops = [hop(row ? 'done' : 'wait', 'Order and event, one transaction ', row ? `${money(Number(row.amount_cents))}, order ` : 'not there yet ', make('code', '', short(o.order)))];
+  for (const e of o.events)
+    hops.push(hop(e.sent === 'true' ? 'done' : 'wait', 'Outbox ', `${e.type === 'poison' ? 'a row too large for Kafka' : e.type}, ${e.sent === 'true' ? `published after ${count(Number(e.sent_ms))} ms` : 'waits'}`, ...(e.key ? ['; key ', keyChip(e.key, keys)] : [])));
+  for (const r of o.records)
+    hops.push(hop('done', 'Kafka ', `partition ${r.partition}, offset ${count(r.offset)}`, ...(r.key ? ['; key ', keyChip(r.key, keys)] : [])));
+  if (!o.records.length) hops.push(hop('wait', 'Kafka ', 'not there yet'));
+  hops.push(ledgersHop(o, row));
+  return hops;
+}
+
+function ledgersHop(o, row) {
+  const intended = Number(row?.intended_cents ?? 0);
+  const chips = ways.filter((w) => w.way in o.ledgers).map((w) => {
+    const cents = o.ledgers[w.way];
+    const right = cents === intended;
+    return make('span', cents === null ? '' : right ? 'good' : 'bad', `${w.way} ${cents === null ? '…' : money(cents) + (right ? ' ✓' : cents > intended ? ' ▲' : ' ▼')}`);
+  });
+  const there = Object.values(o.ledgers).filter((c) => c !== null);
+  const item = hop(there.length < chips.length ? 'wait' : there.every((c) => c === intended) ? 'done' : 'wrong', 'Ledgers ', `${there.length} of ${chips.length} have booked it`);
+  item.append(make('div', 'books', ...chips));
+  return item;
+}
+
+function journeyShow(s) {
+  const j = s.journey;
+  const text = JSON.stringify(j);
+  if ($('hops').dataset.shown === text) return;
+  $('hops').dataset.shown = text;
+  $('journey-empty').hidden = j !== null;
+  $('hops').hidden = j === null;
+  if (j === null) return;
+  const keys = [...new Set(j.requests.map((r) => r.key))];
+  $('hops').replaceChildren(...j.requests.map((r) => requestHop(r, keys)), ...j.orders.flatMap((o) => orderHops(o, keys)));
+}
+
+// --- alarms ---
+
+function alarms(s) {
+  const said = [];
+  if (!s) return ['The demo does not answer; this page tries again by itself.'];
+  if (!s.database.up) said.push(`PostgreSQL does not answer${s.books_at ? `: amounts are those of ${clock(s.books_at)}` : ''}.`);
+  if (!s.broker_up) said.push('The Kafka broker does not answer: orders are taken all the same, and wait in the outbox.');
+  const relays = s.places.filter((p) => p.name.startsWith('relay') && p.state !== 'absent');
+  if (relays.length && !relays.some((p) => p.state === 'running')) said.push('No relay is running: orders wait in the outbox.');
+  if (s.places.find((p) => p.name === 'order-service').state !== 'running') said.push('The order service does not run.');
+  return said;
+}
+
+function alarmShow(s) {
+  const said = alarms(s).join(' ');
+  put($('alarm'), said);
+  $('alarm').hidden = !said;
+  document.body.classList.toggle('stale', !s || !s.database.up);
+}
+
+// --- the stream ---
+
+function show(s) {
+  if (state && s.books_at && s.ways.every((w) => !w.known || w.orders === 0) && state.ways.some((w) => w.orders > 0)) driftForget();
+  state = s;
+  last = Date.now();
+  put($('freshness'), `As of ${clock(s.at)}.`);
+  alarmShow(s);
+  buttonsShow(s);
+  logShow(s);
+  waysShow(s);
+  pipelineShow(s);
+  journeyShow(s);
+  driftAdd(s);
+  latencyShow(s.ways);
+  tourLook(s);
+}
+
+async function open() {
+  chartsOpen();
+  waysOpen();
+  buttonsOpen();
+  tourOpen(press, () => state);
+  const stream = new EventSource('/events');
+  stream.onmessage = (event) => show(JSON.parse(event.data));
+  stream.onopen = async () => historySet(await (await fetch('/history')).json());
+  setInterval(() => { if (Date.now() - last > 6000) alarmShow(null); }, 1000);
+}
+
+open();
