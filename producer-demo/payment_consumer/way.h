@@ -78,7 +78,7 @@ struct way {
 };
 
 extern const struct way way_none, way_seen_cache, way_check_then_act, way_redis_before, way_redis_after, way_kafka_eos, way_at_most_once;
-extern const struct way way_unique, way_version, way_kafka_to_kafka;
+extern const struct way way_unique, way_version, way_passthrough, way_kafka_to_kafka;
 
 /* By its name; NULL: there is none. */
 const struct way *way_find(const char *name);
