@@ -3,6 +3,7 @@
  * ways, some of which do not work. */
 #include "producer-demo/lib/options.h"
 #include "producer-demo/lib/points.h"
+#include "producer-demo/payment_consumer/broker.h"
 #include "producer-demo/payment_consumer/control.h"
 #include "producer-demo/payment_consumer/idset.h"
 #include "producer-demo/payment_consumer/keeper.h"
@@ -86,6 +87,8 @@ static int settings_check(struct consumer_settings *s, const struct way *way, co
         return refuse("--kafka HOST:PORT is needed");
     if (way->keeps_ids && s->retention_days == 0)
         return refuse("--retention-days N is needed: how long may a copy still come? (the topic's retention and what waits in the outbox)");
+    if (way == &way_passthrough && !s->card_url)
+        return refuse("--card-url URL is needed: the card processor's");
     if (fault && !points_arm(fault, reason, sizeof reason))
         return refuse(reason);
     return -1;
@@ -119,6 +122,27 @@ static int retention_wait(const struct consumer_settings *s)
         if (strcmp(reason, last) != 0)
             (void)fprintf(stderr, "payment-consumer: waiting to check --retention-days (--retention-unchecked does not): %s\n", reason);
         (void)strcpy(last, reason);
+        if (sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 1}) > 0)
+            return 0;
+    }
+}
+
+/* The same for what the way needs of the broker. */
+static int broker_wait(const struct crew *crew)
+{
+    char reason[256];
+    sigset_t signals = ends();
+
+    for (int tries = 0;; tries++) {
+        enum broker_kind kind = broker_ask(crew->settings->kafka);
+
+        if (kind == BROKER_REAL)
+            return -1;
+        (void)snprintf(reason, sizeof reason, "--way %s needs a real Kafka: the embedded broker keeps no transactions", crew->way->name);
+        if (kind == BROKER_EMBEDDED)
+            return refuse(reason);
+        if (tries == 0)
+            (void)fprintf(stderr, "payment-consumer: waiting for Kafka at %s\n", crew->settings->kafka);
         if (sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 1}) > 0)
             return 0;
     }
@@ -163,6 +187,8 @@ static int run(struct crew *crew)
     if (web)
         (void)fprintf(stderr, "payment-consumer: listening on http://127.0.0.1:%d\n", web_port(web));
     status = crew->way->keeps_ids && !s->retention_unchecked ? retention_wait(s) : -1;
+    if (status < 0 && crew->way->needs_real_kafka)
+        status = broker_wait(crew);
     if (status < 0) {
         serve(crew);
         status = 0;

@@ -15,6 +15,7 @@ static const struct way *const ways[] = {
     /* right */
     &way_unique,
     &way_version,
+    &way_passthrough,
     &way_kafka_to_kafka,
     NULL,
 };

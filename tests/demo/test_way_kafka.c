@@ -35,6 +35,20 @@ static void die(const struct stream *stream, const char *way, const char *fault)
     CHECK_EQ(process_wait(&p.process, 90), 128 + SIGKILL);
 }
 
+TEST(demo_way_kafka_says_that_it_needs_a_real_one)
+{
+    static const char *const ways[] = {"kafka-eos", "kafka-to-kafka"};
+    struct mock broker = mock_start(1);
+
+    for (int i = 0; i < 2; i++) {
+        struct program p =
+            program_run("payment-consumer", (const char *[]){"--way", ways[i], "--kafka", program_text("%s", broker.bootstrap), NULL});
+
+        CHECK_EQ(process_wait(&p.process, 15), 2);
+        CHECK(strstr(process_output(&p.process), program_text("--way %s needs a real Kafka: ", ways[i])));
+    }
+}
+
 TEST_WITHIN(demo_way_kafka_eos_doubles_its_effect_in_the_database, 240)
 {
     struct stream stream = scene_start();
