@@ -113,7 +113,7 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo faulty check check-long mutants-real release-check demo bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo faulty check check-long mutants-real release-check demo demo-table bench layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -341,8 +341,11 @@ fuzz: $(fuzzers) ## run each fuzzer for FUZZ_SECONDS (20)
 	  grep -E 'number_of_executed_units' $$f.log; \
 	done
 
-demo: all $(tools) ## a temporary PostgreSQL, a broker, load, the relay (killed once), a consumer; KAFKA=host:port for a real broker
+demo: all $(tools) ## the chain of services for half a minute, with kills; WAYS="none unique" for some consumers, KAFKA=host:port
 	@BUILD=$(B) producer-demo/demo.sh
+
+demo-table: all $(tools) ## what each way to deal with duplicates makes of one scripted scenario, on a real Kafka; SEED=n, WAYS="..."
+	@BUILD=$(B) SEED=$(SEED) producer-demo/demo_table.sh
 
 bench: all $(tools) $(benches) ## drain and latency against a real Kafka, beside a textbook relay and CONTENDER=path
 	@BUILD=$(B) tests/bench/bench.sh

@@ -51,7 +51,7 @@ static void outcome_look(struct load *load, const struct client_result *result)
 static bool order_id_read(const struct client_result *result, char ret_id[37])
 {
     json_t *order = json_loads(result->body, 0, NULL);
-    const char *id = json_string_value(json_object_get(order, "id"));
+    const char *id = json_string_value(json_object_get(order, "order_id"));
     bool found = id && strlen(id) == 36;
 
     if (found)

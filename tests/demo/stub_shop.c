@@ -26,7 +26,7 @@ struct stub_shop {
 
 static void order_show(struct web_response *response, int status, const struct stub_order *order)
 {
-    web_response_text(response, status, "application/json", "{\"id\":\"%s\",\"address\":\"%s\",\"version\":%lld}", order->id,
+    web_response_text(response, status, "application/json", "{\"order_id\":\"%s\",\"address\":\"%s\",\"version\":%lld}", order->id,
                       order->address, order->version);
     web_response_header(response, "ETag", "\"%lld\"", order->version);
 }

@@ -191,7 +191,7 @@ static void hashes_store(PGconn *db)
     PGresult *rows = PQexecParams(db, "SELECT event_id, payload FROM outbox.event", 0, NULL, NULL, NULL, NULL, 1);
     char line[80];
 
-    query(db, "CREATE SCHEMA IF NOT EXISTS demo; DROP TABLE IF EXISTS demo.hash CASCADE;"
+    query(db, "SET client_min_messages = warning; CREATE SCHEMA IF NOT EXISTS demo; DROP TABLE IF EXISTS demo.hash CASCADE;"
               "CREATE TABLE demo.hash (event_id uuid PRIMARY KEY, hash int8);"
               "CREATE OR REPLACE FUNCTION demo.payload_hash(uuid) RETURNS int8 LANGUAGE sql STABLE AS"
               " 'SELECT hash FROM demo.hash WHERE event_id = $1'; SELECT 0");
