@@ -43,7 +43,6 @@ struct holders *holders_init(void *memory, uint32_t holders_max)
 void holders_reset(struct holders *h)
 {
     h->n = 0;
-    h->second = false;
 }
 
 static const struct holder *holder_find(const struct holders *h, uint64_t vxid)

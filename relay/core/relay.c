@@ -209,7 +209,6 @@ void relay_on_stop(struct relay *r, uint64_t now_ms)
 void relay_on_released(struct relay *r, uint64_t now_ms)
 {
     assert(r->releasing);
-    r->releasing = false;
     lease_lost(&r->lease, now_ms, false);
 }
 

@@ -34,7 +34,7 @@ static bool record_is_free(const struct relay *r, uint32_t record)
     if (behind_probes(b, record))
         return record < r->limits.lanes_max ? lane_is_clear(r, record) && lane_is_clear(r, relay_lane_probe(r, record))
                                             : topic_is_clear(r, relay_record_topic(r, record));
-    return record >= r->limits.lanes_max || !behind_suspect(b, record) || window_lane_empty(relay_window(r), record);
+    return !behind_suspect(b, record) || window_lane_empty(relay_window(r), record); /* a topic that is suspect is probed */
 }
 
 static bool record_may_go_on(const struct relay *r, uint64_t now_ms, uint32_t record)

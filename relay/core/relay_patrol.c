@@ -15,7 +15,6 @@ void relay_patrol_restart(struct relay *r, uint64_t now_ms)
     int64_t back = r->floor - (int64_t)r->limits.patrol_back_ids;
 
     r->patrol_at = 0;
-    r->patrol_waits = false;
     r->patrol_back = back > 0 ? back : 0;
     r->patrol_next_back = r->floor;
     r->patrol_turn_ms = now_ms + r->limits.patrol_back_ms;

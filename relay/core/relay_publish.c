@@ -25,7 +25,7 @@ static bool probes_are_clear(const struct relay *r, uint32_t topic)
 }
 
 /* Something of what is behind was acknowledged. */
-static void acked_behind(struct relay *r, uint64_t now_ms, uint32_t lane, uint32_t key)
+static void acked_behind(struct relay *r, uint32_t lane, uint32_t key)
 {
     struct behind *b = relay_behind_of(r);
     uint32_t topic = topics_lane_topic(relay_topics(r), lane), topic_record = relay_topic_record(r, topic);
@@ -34,7 +34,6 @@ static void acked_behind(struct relay *r, uint64_t now_ms, uint32_t lane, uint32
 
     if (probe && key != KEYS_NONE && behind_is(b, relay_key_record(r, key)) && behind_attempts(b, relay_key_record(r, key)) > 0) {
         behind_acked(b, relay_key_record(r, key));
-        behind_wait(b, relay_key_record(r, key), now_ms);
         r->dirty = true;
     }
     if (main_lane != TOPICS_NO_LANE && behind_probes(b, main_lane))
@@ -61,7 +60,7 @@ void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot)
     if (key != KEYS_NONE)
         keys_row_out(relay_keys(r), key);
     if (behind_n(relay_behind_of(r)) > 0)
-        acked_behind(r, now_ms, lane, key);
+        acked_behind(r, lane, key);
     topics_acked(relay_topics(r), topic);
     r->sessions[session_of(r, lane)].attempts = 0;
     r->page_dirty = true;

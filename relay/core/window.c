@@ -261,7 +261,7 @@ void window_cold(struct window *w, bool probe)
         l->share = 1;
         if (l->handed == 0)
             l->stuck = false;
-        if (l->head != ROW_NO_SLOT || l->turn != WINDOW_TURN_NONE)
+        if (l->head != ROW_NO_SLOT)
             window_lane_settle(w, lane);
     }
 }

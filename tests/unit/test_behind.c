@@ -3,14 +3,16 @@
 #include "relay/core/behind.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/lib/test.h"
 
 #define RECORDS 4
 
+/* In memory that was used before, as all of these are. */
 static struct behind *behind_new(void)
 {
-    return behind_init(test_allocate(behind_size(RECORDS)), RECORDS);
+    return behind_init(memset(test_allocate(behind_size(RECORDS)), 0xa5, behind_size(RECORDS)), RECORDS);
 }
 
 TEST(behind_record_admits_only_below_its_first_row)
@@ -78,6 +80,18 @@ TEST(behind_record_that_is_clear_has_no_past)
     (void)behind_go(b, 1, 7, 10, true);
     behind_dissolve(b, 1);
     CHECK(behind_is_clear(b, 1) && behind_attempts(b, 1) == 0 && !behind_suspect(b, 1));
+}
+
+/* Nor one that is dissolved, and still to be deleted from the database. */
+TEST(behind_record_that_is_dissolved_has_no_past)
+{
+    struct behind *b = behind_new();
+
+    behind_load(b, 1, 7, 3);
+    behind_dissolve(b, 1);
+    CHECK(!behind_is_clear(b, 1));
+    (void)behind_go(b, 1, 9, 0, false);
+    CHECK(!behind_suspect(b, 1) && !behind_probes(b, 1) && behind_attempts(b, 1) == 0);
 }
 
 TEST(behind_record_saves_its_first_unsettled_id)

@@ -3,6 +3,7 @@
 #include "relay/core/gaps.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "relay/core/relay.h"
 #include "tests/lib/test.h"
@@ -10,9 +11,10 @@
 #define RANGES  6
 #define WRITERS 4
 
+/* In memory that was used before. */
 static struct gaps *gaps_new(void)
 {
-    return gaps_init(test_allocate(gaps_size(RANGES, WRITERS)), RANGES, WRITERS, 0);
+    return gaps_init(memset(test_allocate(gaps_size(RANGES, WRITERS)), 0xa5, gaps_size(RANGES, WRITERS)), RANGES, WRITERS, 0);
 }
 
 /* A read that brings these ids, 0 ends them, and is whole up to `upto`. Returns how many of them were taken. */
@@ -337,6 +339,18 @@ TEST(gaps_keep_their_age_when_they_split)
 }
 
 /* A round whose gaps all showed by themselves is over: the next gap gets a question of its own. */
+/* And when those below them are closed. */
+TEST(gaps_keep_their_age_when_others_close)
+{
+    struct gaps *g = gaps_new();
+
+    SEE(g, 1, 3);
+    ask(g, 3, 0, 0);
+    (void)read_upto(g, 50, INT64_MAX, (const int64_t[]){5, 0});
+    CHECK_GAPS(g, 4, 4);
+    CHECK_EQ(gaps_oldest_ms(g), 50);
+}
+
 TEST(gaps_that_showed_need_no_round)
 {
     struct gaps *g = gaps_new();

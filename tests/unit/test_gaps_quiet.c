@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Holders of the lock that draw no ids: findings 17 and 29 of the design review. */
 #include "relay/core/gaps.h"
+
+#include <string.h>
+
 #include "relay/core/relay.h"
 #include "tests/lib/test.h"
 
@@ -9,7 +12,7 @@
 
 static struct gaps *gaps_new(void)
 {
-    return gaps_init(test_allocate(gaps_size(RANGES, WRITERS)), RANGES, WRITERS, 0);
+    return gaps_init(memset(test_allocate(gaps_size(RANGES, WRITERS)), 0xa5, gaps_size(RANGES, WRITERS)), RANGES, WRITERS, 0);
 }
 
 /* A read that brings these ids, 0 ends them, and is whole up to `upto`. */
@@ -239,4 +242,20 @@ TEST(gaps_forget_the_quiet_when_reset)
     ask(g, 7, QUIET(71, 5), nobody);
     SEE_NOTHING(g);
     CHECK_GAPS(g, 1, 4, 6, 6);
+}
+
+/* The last read brings all that is not held up: there is nothing left to close. */
+TEST(gaps_above_a_quiet_holder_may_all_show_in_the_last_read)
+{
+    struct gaps *g = gaps_new();
+
+    SEE(g, 1, 3);
+    ask(g, 3, QUIET(71, 5), nobody);
+    ask(g, 3, QUIET(71, 5), nobody);
+    SEE_NOTHING(g);
+    SEE(g, 6);
+    ask(g, 6, QUIET(71, 5), nobody);
+    CHECK(gaps_wants_read(g));
+    SEE(g, 4, 5);
+    CHECK_GAPS(g, 2, 2);
 }

@@ -3,6 +3,7 @@
 #include "relay/core/marks.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/lib/test.h"
 
@@ -24,7 +25,7 @@ static void fill(struct marks *m, const int64_t *ids, uint32_t n)
 
 static struct marks *marks_new(void)
 {
-    return marks_init(test_allocate(marks_size(ROWS)), ROWS);
+    return marks_init(memset(test_allocate(marks_size(ROWS)), 0xa5, marks_size(ROWS)), ROWS);
 }
 
 TEST(marks_are_in_the_order_of_their_ids)

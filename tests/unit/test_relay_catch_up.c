@@ -160,12 +160,12 @@ TEST(relay_lane_with_rows_enough_gets_no_page)
     stage_page(s, "3/1 4/1");
     stage_deliver(s, "3");
     stage_idle(s, RELAY_CATCH_UP, 100);
-    stage_page_upto(s, "4/1 5/1 6/1 7/1 8/1 9/1 10/1 11/1 12/1 13/1", 13);
+    stage_page_upto(s, "4/1 5/1 6/1 7/1 8/1 9/1", 9); /* as many are queued as may be handed */
     stage_idle_for(s, 100);
     CHECK(!s->asked[RELAY_CATCH_UP]);
     stage_deliver(s, "4");
     stage_idle(s, RELAY_CATCH_UP, 100);
-    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 14);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 10);
 }
 
 /* No number is left for a lane: the read counts up to the row before. */
@@ -184,4 +184,50 @@ TEST(relay_fetch_ends_before_a_row_without_a_lane)
     stage_await(s, RELAY_FETCH, 100);
     CHECK_EQ(s->action[RELAY_FETCH].from, 3);
     CHECK_STR(stage_gaps(s), "");
+}
+
+/* A page may bring more than the window has bytes for. */
+TEST(relay_page_ends_where_the_window_is_full)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.fetch_rows = 12;
+    limits.window_rows = 48;
+    limits.window_bytes = 100;
+    s = stage_set(&limits);
+    s->answered &= ~STAGE_ANSWERS(RELAY_TOPIC);
+    stage_fetch(s, "1 2/1 3 4/1 5 6/1");
+    stage_idle_for(s, limits.stuck_ms + 100); /* its topic is not known for too long */
+    CHECK_EQ(view(s).behind_topics, 1);
+    stage_fetch(s, "7 8/1 9 10/1 11 12/1");
+    stage_topic(s, 4, 4, 0);
+    stage_idle(s, RELAY_CATCH_UP, 100);
+    stage_page(s, "1 2/1 3 4/1 5 6/1 7 8/1 9 10/1 11 12/1");
+    CHECK_EQ(view(s).window_bytes, limits.window_bytes);
+    stage_drain(s);
+    stage_idle(s, RELAY_CATCH_UP, 100);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 11);
+}
+
+/* Saved records for which there are no numbers are covered by their topics: no suspects, those. */
+TEST(relay_that_starts_with_too_few_numbers_puts_topics_behind)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.lanes_max = 2;
+    s = stage_behind(&limits, "0/0:5 0/1:6 0/2:4");
+    CHECK(view(s).behind_topics == 1 && view(s).behind_lanes == 2);
+    for (unsigned i = 0; i < 5; i++) {
+        stage_idle_for(s, 200);
+        if (s->asked[RELAY_CATCH_UP])
+            stage_page(s, "");
+    }
+    CHECK(view(s).behind_topics == 0 && view(s).behind_lanes == 0);
+    limits.keys_max = 1;
+    s = stage_behind(&limits, "0/k1:5+1 0/k2:3+2");
+    CHECK(view(s).behind_topics == 1 && view(s).behind_keys == 1);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 3);
 }

@@ -229,6 +229,7 @@ TEST(relay_probe_ends_alone)
     stage_refuse(s, "3", RELAY_FAULT_ROW);
     CHECK(s->asked[RELAY_SESSION_CLOSE] && s->action[RELAY_SESSION_CLOSE].session == RELAY_PROBE);
     CHECK(view(s).session_open && view(s).handed_rows == 2);
+    CHECK(s->noted[0].note == RELAY_NOTE_SESSION_BROKEN && s->noted[0].rows == 1);
     stage_close(s);
     stage_deliver(s, "4 5");
     CHECK_EQ(stage_told_n(s, RELAY_NOTE_SESSION_BROKEN), 1);
@@ -364,6 +365,11 @@ TEST(relay_lane_waits_where_too_many_keys_would)
     stage_unpublish(s, "6", RELAY_FAULT_ROW);
     CHECK(stage_told(s, RELAY_NOTE_KEYS_FULL));
     CHECK(view(s).behind_keys == 4 && view(s).behind_lanes == 1);
+    (void)stage_published(s);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "2#1 3#2 4#3 5#4 6#5");
+    stage_idle_for(s, 200);
+    CHECK_STR(stage_probed(s), "6"); /* alone: the keys that wait give way */
 }
 
 /* Found by the mutator: the numbers of keys that wait no more, all of them, are given to others. */

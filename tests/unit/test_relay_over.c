@@ -173,6 +173,11 @@ TEST(relay_ignores_a_barrier_from_before_it_started_over)
     s->token = 1;
     stage_flush(s, 100); /* under the old token */
     CHECK(relay_view(s->relay).lease_held);
+    s->token = 2;
+    stage_fetch(s, "1");
+    CHECK_STR(stage_published(s), "");
+    stage_flush(s, 100); /* this one counts */
+    CHECK_STR(stage_published(s), "1");
 }
 
 /* Rows are handed in runs: each of them looks at the clock. */

@@ -74,28 +74,65 @@ TEST(relay_added_partitions_get_no_lanes_while_rows_wait_for_them)
     CHECK_STR(stage_published(s), ""); /* the lane of 2 is not through, and these are of it */
 }
 
-/* A row that is about to be probed when its partition is gone, and its lane has given its number away. */
-TEST(relay_lane_of_a_probed_row_without_a_partition_gets_its_number_back)
+/* Row 2 of partition 5 is about to be probed, and its lane has given its number to others: 3 and 4 are handed. */
+static void probe_without_lane(struct stage *s)
 {
-    struct relay_limits limits = stage_limits();
-    struct stage *s;
-
-    limits.lanes_max = 3;
-    s = stage_with_six(&limits);
     stage_fetch(s, "2/5#1");
     stage_unpublish(s, "2", RELAY_FAULT_ROW);
     s->answered &= ~STAGE_ANSWERS(RELAY_SESSION_OPEN);
     stage_idle(s, RELAY_CATCH_UP, 1000);
     stage_page(s, "2/5#1");
     CHECK(s->asked[RELAY_SESSION_OPEN]);
-    stage_fetch(s, "3/1#2"); /* in the lane of 2 */
-    stage_unpublish(s, "3", RELAY_FAULT_SIZE);
-    stage_topic(s, 4, 4, 0);
-    stage_forget_notes(s);
+    stage_fetch(s, "3/1#2 4/2#3");
+    CHECK_STR(stage_published(s), "2 3 4");
+}
+
+static void probe_open(struct stage *s)
+{
     s->asked[RELAY_SESSION_OPEN] = false;
     relay_on_session_open(s->relay, s->now_ms, RELAY_PROBE);
     stage_run(s);
-    CHECK(stage_told(s, RELAY_NOTE_LANE_BEHIND) && s->noted[0].partition == 5);
-    CHECK_EQ(view(s).behind_lanes, 1);
     CHECK_STR(stage_probed(s), "");
+}
+
+/* Then its partition is gone. */
+TEST(relay_lane_of_a_probed_row_without_a_partition_gets_a_number_again)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.lanes_max = 3;
+    s = stage_with_six(&limits);
+    probe_without_lane(s);
+    stage_unpublish(s, "3", RELAY_FAULT_SIZE);
+    stage_topic(s, 4, 4, 0);
+    stage_forget_notes(s);
+    probe_open(s);
+    CHECK(s->noted[0].note == RELAY_NOTE_LANE_BEHIND && s->noted[0].partition == 5);
+    CHECK_EQ(view(s).behind_lanes, 1);
+}
+
+/* The same, and no number is left for its lane: its key alone remembers it. */
+TEST(relay_key_of_a_probed_row_without_a_partition_waits)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.lanes_max = 3;
+    s = stage_with_six(&limits);
+    probe_without_lane(s);
+    stage_deliver(s, "3");
+    stage_fetch(s, "5/1#4 6/1#5");
+    stage_unpublish(s, "6", RELAY_FAULT_SIZE);
+    stage_topic(s, 4, 4, 0);
+    probe_open(s);
+    CHECK(view(s).behind_lanes == 0 && view(s).behind_topics == 0);
+    stage_fetch(s, "");
+    CHECK(!s->asked[RELAY_CATCH_UP]); /* not at once */
+    stage_idle(s, RELAY_TOPIC, 1000);
+    stage_topic(s, 4, 6, 0);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    CHECK_EQ(s->action[RELAY_CATCH_UP].from, 2);
+    stage_page(s, "2/5#1");
+    CHECK_STR(stage_probed(s), "2");
 }

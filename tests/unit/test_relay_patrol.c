@@ -112,3 +112,18 @@ TEST(relay_patrol_waits_for_a_topic_that_is_not_known)
     stage_patrol(s, "9@1#1");
     CHECK(stage_told(s, RELAY_NOTE_PATROL_FOUND));
 }
+
+TEST(relay_patrol_may_look_at_one_id_at_a_time)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.patrol_ids = 1;
+    s = stage_set(&limits);
+    s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
+    stage_fetch(s, "1 2");
+    stage_drain(s);
+    for (unsigned i = 0; i < 3 && !s->asked[RELAY_PATROL]; i++)
+        stage_idle_for(s, 60 * limits.patrol_ms);
+    CHECK(s->asked[RELAY_PATROL] && s->action[RELAY_PATROL].from == 1 && s->action[RELAY_PATROL].upto == 1);
+}

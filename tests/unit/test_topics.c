@@ -3,6 +3,7 @@
 #include "relay/core/topics.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/lib/test.h"
 
@@ -11,7 +12,7 @@
 
 static struct topics *topics_new(void)
 {
-    return topics_init(test_allocate(topics_size(TOPICS, LANES)), TOPICS, LANES);
+    return topics_init(memset(test_allocate(topics_size(TOPICS, LANES)), 0xa5, topics_size(TOPICS, LANES)), TOPICS, LANES);
 }
 
 /* Topic 0 is open with as many partitions. */

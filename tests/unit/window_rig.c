@@ -7,7 +7,8 @@
 
 struct window *rig_window(void)
 {
-    struct window *w = window_init(test_allocate(window_size(RIG_ROWS, RIG_LANES)), RIG_ROWS, RIG_BYTES, RIG_LANES, RIG_SHARE);
+    struct window *w = window_init(memset(test_allocate(window_size(RIG_ROWS, RIG_LANES)), 0xa5, window_size(RIG_ROWS, RIG_LANES)),
+                                   RIG_ROWS, RIG_BYTES, RIG_LANES, RIG_SHARE);
 
     window_lane_open(w, 0, false, false);
     window_lane_open(w, 1, false, false);

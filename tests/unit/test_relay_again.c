@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The relay driven by hand: what must not be left over from before a start over, a save, an end. */
+#include "relay/core/relay.h"
+
+#include "tests/lib/test.h"
+#include "tests/unit/stage.h"
+
+static struct relay_view view(const struct stage *s)
+{
+    return relay_view(s->relay);
+}
+
+static struct stage *stage_plain(void)
+{
+    struct relay_limits limits = stage_limits();
+
+    return stage_set(&limits);
+}
+
+/* The lease is lost by a beat, the connection stays. */
+static void lose_lease(struct stage *s)
+{
+    s->answered &= ~(STAGE_ANSWERS(RELAY_LEASE_TAKE) | STAGE_ANSWERS(RELAY_LEASE_BEAT));
+    stage_await(s, RELAY_LEASE_BEAT, s->limits.lease_ttl_ms);
+    s->asked[RELAY_LEASE_BEAT] = false;
+    relay_on_beaten(s->relay, s->now_ms, s->now_ms, false, stage_token(1), INT64_MAX);
+    stage_run(s);
+}
+
+/* The database went back to before a mark that was answered while the read was on its way: the row is published once more. */
+TEST(relay_does_not_know_what_was_marked_before_it_started_over)
+{
+    struct stage *s = stage_plain();
+
+    stage_fetch(s, "1");
+    stage_await(s, RELAY_FETCH, 100);
+    stage_deliver(s, "1");
+    stage_await(s, RELAY_MARK, 100);
+    stage_mark(s, 0);
+    CHECK_EQ(view(s).window_rows, 1); /* the read may bring it */
+    lose_lease(s);
+    stage_fetch(s, "1"); /* says nothing any more */
+    CHECK_EQ(view(s).window_rows, 0);
+    stage_grant(s, 0, "");
+    stage_fetch(s, "1");
+    CHECK_STR(stage_published(s), "1 1");
+}
+
+TEST(relay_that_stops_forgets_what_was_marked_when_the_last_read_is_answered)
+{
+    struct stage *s = stage_plain();
+
+    stage_fetch(s, "1");
+    stage_await(s, RELAY_FETCH, 100);
+    stage_deliver(s, "1");
+    stage_await(s, RELAY_MARK, 100);
+    stage_mark(s, 0);
+    relay_on_stop(s->relay, s->now_ms);
+    stage_fetch(s, "");
+    CHECK_EQ(view(s).window_rows, 0);
+}
+
+TEST(relay_is_not_drained_before_it_has_read_again)
+{
+    struct stage *s = stage_plain();
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    stage_fetch(s, "");
+    CHECK(view(s).drained);
+    lose_lease(s);
+    stage_grant(s, 0, "");
+    CHECK(view(s).lease_held && !view(s).drained);
+}
+
+/* One is enough: the database's work at a start. */
+TEST(relay_saves_nothing_at_once_when_it_has_started)
+{
+    struct stage *s = stage_plain();
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    stage_fetch(s, "1");
+    stage_deliver(s, "1");
+    stage_idle_for(s, s->limits.save_ms - 100);
+    CHECK(!s->asked[RELAY_SAVE]);
+    stage_idle_for(s, 100);
+    CHECK(s->asked[RELAY_SAVE]);
+}
+
+/* Each of several records. */
+TEST(relay_saves_a_record_once_while_it_stays_as_it_is)
+{
+    struct stage *s = stage_plain();
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    stage_fetch(s, "1 2/1 3/2 4/3");
+    stage_idle_for(s, s->limits.stuck_ms + 500); /* none of them moves */
+    CHECK_EQ(view(s).behind_lanes, 4);
+    stage_idle(s, RELAY_SAVE, 2000);
+    CHECK_STR(stage_saving(s), "floor 4 0/0:1 0/1:2 0/2:3 0/3:4");
+    stage_save(s);
+    for (unsigned i = 0; i < 5; i++) {
+        stage_idle_for(s, s->limits.save_ms);
+        CHECK(!s->asked[RELAY_SAVE]);
+    }
+}
+
+TEST(relay_that_stops_waits_for_no_flush)
+{
+    struct stage *s = stage_plain();
+
+    s->insert_lsn = 10;
+    stage_fetch(s, "1");
+    stage_fail(s, RELAY_FLUSH);
+    relay_on_stop(s->relay, s->now_ms);
+    stage_run(s);
+    stage_pass(s, 1000);
+    CHECK(!s->asked[RELAY_FLUSH]);
+}
+
+/* A lease that could be asked for makes the next outage a first one. */
+TEST(relay_connects_again_soon_after_a_good_connection)
+{
+    struct stage *s = stage_plain();
+
+    for (unsigned i = 0; i < 20; i++) {
+        stage_lose(s);
+        stage_pass(s, s->limits.backoff_min_ms);
+        CHECK(view(s).lease_held);
+    }
+}
+
+/* What is refused waits by itself, for longer each time: its session does not. */
+TEST(relay_session_does_not_back_off_from_rows_that_are_refused)
+{
+    const char *const rows[] = {"2", "3/1", "4/2", "5/3", "6@1", "7/1@1", "8/2@1", "9/3@1"};
+    struct stage *s = stage_plain();
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
+    stage_fetch(s, "1@2"); /* comes back with each end of a session, which is not why */
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (s->asked[RELAY_CATCH_UP])
+            stage_page(s, "");
+        stage_fetch(s, rows[i]);
+        stage_refuse(s, rows[i], i % 2 == 0 ? RELAY_FAULT_ROW : RELAY_FAULT_SIZE);
+        stage_close(s);
+        stage_pass(s, s->limits.backoff_min_ms);
+        CHECK(view(s).session_open);
+    }
+}
