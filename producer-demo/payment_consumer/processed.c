@@ -114,7 +114,7 @@ static bool floor_raise(PGconn *db, int64_t now_ms, int64_t retention_days, int6
 
     if (!run(db, &rows,
              "INSERT INTO processed_floor (floor_ms)"
-             " SELECT (least(%" PRId64 ", (extract(epoch FROM clock_timestamp()) * 1000)::bigint) / %d - %" PRId64 ") * %d"
+             " SELECT (least(%" PRId64 ", (extract(epoch FROM clock_timestamp()) * 1000)::bigint) / %" PRId64 " - %" PRId64 ") * %" PRId64
              " ON CONFLICT (one) DO UPDATE SET floor_ms = greatest(processed_floor.floor_ms, excluded.floor_ms) RETURNING floor_ms",
              now_ms, PROCESSED_DAY_MS, retention_days, PROCESSED_DAY_MS))
         return false;

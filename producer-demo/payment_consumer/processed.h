@@ -13,7 +13,7 @@
 
 #define PROCESSED_AHEAD_DAYS 2
 #define PROCESSED_FUTURE_MS  600000 /* a clock may be ten minutes wrong */
-#define PROCESSED_DAY_MS     86400000
+#define PROCESSED_DAY_MS     INT64_C(86400000)
 
 extern const char processed_schema[]; /* statements for the way's own schema; may be run again */
 
