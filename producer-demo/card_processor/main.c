@@ -80,7 +80,7 @@ static int serve(const struct settings *settings, struct card *card, const sigse
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.listen = "127.0.0.1:8082", .database = "", .threads = 16};
+    struct settings settings = {.listen = "127.0.0.1:8081", .database = "", .threads = 16};
     int status = settings_read(argc, argv, &settings);
     struct card card = {.ignore_keys = settings.ignore_keys};
     sigset_t signals;

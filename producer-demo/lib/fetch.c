@@ -123,11 +123,13 @@ static struct curl_slist *headers_collect(const struct fetch_request *request)
 {
     struct curl_slist *list = header_add(NULL, "Expect:"); /* not: ask for leave first */
 
-    if (request->body)
-        list = header_add(list, "Content-Type: application/json");
-    for (const char *const *header = request->headers; header && *header; header++)
+    bool typed = !request->body;
+
+    for (const char *const *header = request->headers; header && *header; header++) {
         list = header_add(list, *header);
-    return list;
+        typed = typed || strncasecmp(*header, "Content-Type:", strlen("Content-Type:")) == 0;
+    }
+    return typed ? list : header_add(list, "Content-Type: application/json");
 }
 
 static void request_prepare(struct fetch *fetch, const struct fetch_request *request, struct curl_slist *headers)

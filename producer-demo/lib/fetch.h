@@ -12,7 +12,7 @@ struct fetch; /* one connection that is kept open between requests; for one thre
 struct fetch_request {
     const char *method, *url;
     const char *const *headers; /* "Name: value", NULL-terminated; or NULL */
-    const char *body;           /* JSON: its Content-Type goes with it; or NULL */
+    const char *body;           /* JSON, unless a header says another Content-Type; or NULL */
     long timeout_ms;            /* for all of it */
 };
 

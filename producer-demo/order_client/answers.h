@@ -26,6 +26,7 @@ static const struct answer_rule answer_rules[] = {
     {408, 408, false, ANSWER_RETRY, "the server did not get all of it in time"},
     {409, 409, true, ANSWER_RETRY, "an earlier try under this key is still being carried out"},
     {409, 409, false, ANSWER_CONFLICT, "the state of the order does not allow it"},
+    {410, 410, false, ANSWER_CONFLICT, "the order was cancelled"},
     {412, 412, false, ANSWER_CONFLICT, "the order has another version by now"},
     {425, 425, false, ANSWER_RETRY, "too early"},
     {429, 429, false, ANSWER_RETRY, "too much at once"},

@@ -57,7 +57,7 @@ static bool order_id_read(const struct client_result *result, char ret_id[37])
     if (found)
         memcpy(ret_id, id, 37);
     else
-        (void)fprintf(stderr, "order-client: the answer to POST /orders under key %s has no id\n", result->key);
+        (void)fprintf(stderr, "order-client: the answer to POST /orders under key %s has no order_id\n", result->key);
     json_decref(order);
     return found;
 }

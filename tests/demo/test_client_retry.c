@@ -52,12 +52,12 @@ TEST(demo_client_answers_are_final_or_not)
         int status;
         bool retry_after;
         enum answer_meaning meaning;
-    } cases[] = {{0, false, ANSWER_RETRY},      {100, false, ANSWER_REFUSED}, {200, false, ANSWER_DONE},    {201, false, ANSWER_DONE},
-                 {204, false, ANSWER_DONE},     {301, false, ANSWER_REFUSED}, {400, false, ANSWER_REFUSED}, {400, true, ANSWER_REFUSED},
-                 {404, false, ANSWER_REFUSED},  {408, false, ANSWER_RETRY},   {409, true, ANSWER_RETRY},    {409, false, ANSWER_CONFLICT},
-                 {412, false, ANSWER_CONFLICT}, {422, false, ANSWER_REFUSED}, {422, true, ANSWER_REFUSED},  {428, false, ANSWER_REFUSED},
-                 {429, false, ANSWER_RETRY},    {500, false, ANSWER_RETRY},   {501, false, ANSWER_REFUSED}, {502, false, ANSWER_RETRY},
-                 {503, true, ANSWER_RETRY},     {504, false, ANSWER_RETRY},   {999, false, ANSWER_REFUSED}};
+    } cases[] = {{0, false, ANSWER_RETRY},      {100, false, ANSWER_REFUSED},  {200, false, ANSWER_DONE},    {201, false, ANSWER_DONE},
+                 {204, false, ANSWER_DONE},     {301, false, ANSWER_REFUSED},  {400, false, ANSWER_REFUSED}, {400, true, ANSWER_REFUSED},
+                 {404, false, ANSWER_REFUSED},  {408, false, ANSWER_RETRY},    {409, true, ANSWER_RETRY},    {409, false, ANSWER_CONFLICT},
+                 {410, false, ANSWER_CONFLICT}, {412, false, ANSWER_CONFLICT}, {422, false, ANSWER_REFUSED}, {422, true, ANSWER_REFUSED},
+                 {428, false, ANSWER_REFUSED},  {429, false, ANSWER_RETRY},    {500, false, ANSWER_RETRY},   {501, false, ANSWER_REFUSED},
+                 {502, false, ANSWER_RETRY},    {503, true, ANSWER_RETRY},     {504, false, ANSWER_RETRY},   {999, false, ANSWER_REFUSED}};
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct answer_rule *rule = answer_rule_find(cases[i].status, cases[i].retry_after);
