@@ -8,9 +8,10 @@
 #include <string.h>
 
 /* A page has 8192 bytes, 24 of them for itself. A row takes 24 for itself, 16 for the id, and 4 for the pointer to it. An entry of the index takes
- * 8, 16 and 4; 40 more of a page are spent on its ends, and pages are filled to nine tenths, since ids come nearly in order. */
+ * 8, 16 and 4; 40 of a page are spent on its ends, and pages are two thirds full: ids come nearly in order, but not quite, so that most pages are
+ * split after they were full. */
 #define HEAP_BYTES  (8192.0 / ((8192 - 24) / (24 + 16 + 4)))
-#define INDEX_BYTES (8192.0 / ((8192 * 9 / 10 - 24 - 16) / (8 + 16 + 4)))
+#define INDEX_BYTES (8192.0 / ((8192 * 2 / 3 - 24 - 16) / (8 + 16 + 4)))
 
 #define ROWS_MIN 50000 /* fewer say little: half of a small table may be one page */
 
@@ -20,20 +21,19 @@ struct measure {
     const char *of;
 };
 
-/* A table of the same shape, filled as the consumer does: a sorted batch after the other, ids of one moment in any order. It is gone with the
- * connection. */
-static const char sample[] =
-    "CREATE TEMP TABLE sample (event_id uuid PRIMARY KEY);"
-    "DO $$ BEGIN FOR batch IN 1..200 LOOP"
-    "  INSERT INTO sample SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint + batch * 50 + n / 20), 12, '0')"
-    "      || '7' || substr(md5(random()::text), 1, 3) || '8' || substr(md5(random()::text), 1, 15))::uuid AS id"
-    "    FROM generate_series(1, 1000) n ORDER BY id ON CONFLICT DO NOTHING;"
-    "END LOOP; END $$";
+/* A table of the same shape, filled as two workers do: each inserts sorted batches, of partitions that hold ids of the same moments. It is gone with
+ * the connection. */
+static const char sample[] = "CREATE TEMP TABLE sample (event_id uuid PRIMARY KEY);"
+                             "DO $$ BEGIN FOR batch IN 0..1999 LOOP"
+                             "  INSERT INTO sample SELECT (lpad(to_hex(1767225600000 + batch / 2 * 10 + n / 10), 12, '0')"
+                             "      || '7' || substr(md5(random()::text), 1, 3) || '8' || substr(md5(random()::text), 1, 15))::uuid AS id"
+                             "    FROM generate_series(1, 100) n ORDER BY id ON CONFLICT DO NOTHING;"
+                             "END LOOP; END $$";
 
 /* All partitions of a table together. */
 static const char measure_table[] =
     "SELECT coalesce(sum(pg_relation_size(relid)), 0)::bigint, coalesce(sum(pg_indexes_size(relid)), 0)::bigint"
-    " FROM pg_partition_tree($1::regclass) WHERE isleaf";
+    " FROM (SELECT relid FROM pg_partition_tree($1::regclass) UNION SELECT $1::regclass) t";
 
 static bool table_measure(PGconn *db, const char *table, const char *of, struct measure *ret_measure)
 {
