@@ -341,7 +341,7 @@ fuzz: $(fuzzers) ## run each fuzzer for FUZZ_SECONDS (20)
 	  grep -E 'number_of_executed_units' $$f.log; \
 	done
 
-demo: all $(tools) ## the chain of services for half a minute, with kills; WAYS="none unique" for some consumers, KAFKA=host:port
+demo: all $(tools) ## the chain of services and its page; without a terminal half a minute of it, with kills; REAL=1: all ways, WAYS="none unique": some
 	@BUILD=$(B) producer-demo/demo.sh
 
 demo-table: all $(tools) ## what each way to deal with duplicates makes of one scripted scenario, on a real Kafka; SEED=n, WAYS="..."

@@ -10,7 +10,7 @@ set -u
 exec 4>&2 # for what must be said where bash must not: it reports each child that died of a signal, and here they do on purpose
 build=${BUILD:-build/release}
 unset "${!OUTBOX_RELAY_@}" # settings meant for another relay
-declare -A pids=() ports=() # by name of the process
+declare -A pids=() ports=() commands=() # by name of the process
 folder='' kafka='' topic=orders database='' redis='' ended=''
 partitions=12
 
@@ -43,7 +43,10 @@ start() { # NAME COMMAND...: in the background, with its log in NAME.log
     shift
     setsid setpriv --pdeathsig KILL "$@" >>"$folder/$name.log" 2>&1 </dev/null &
     pids[$name]=$!
+    commands[$name]=${*@Q}
 }
+
+start_again() { eval "start $1 ${commands[$1]}"; } # NAME: as it was started before
 
 running() { [ -n "${pids[$1]:-}" ] && kill -0 "${pids[$1]}" 2>/dev/null; }
 

@@ -4,13 +4,19 @@
 # payment consumer for each way to deal with duplicates. The relay is killed in the middle, and all consumers once. In the end every ledger
 # is compared with the orders. Exit status 0: the relay kept its promises, and the ways that are right have no drift.
 #
+# In a terminal there is no scenario: the chain goes on until Ctrl-C, and whoever opens the page whose address is printed breaks it there.
+#
 #   make demo                          an embedded broker (librdkafka's mock cluster): two ways cannot be shown
-#   make demo KAFKA=localhost:9092     a real one: all ways; the topic is removed afterwards
+#   make demo REAL=1                   a real one of its own (Java): all ways
+#   make demo KAFKA=localhost:9092     one that runs already; the topic is removed afterwards
+#   make demo STAY=no                  the scenario, in a terminal as well; STAY=yes: the page, without one; PAGE_PORT=8000: where
 #   WAYS="none unique" ORDERS=5000 RATE=300 make demo
 program=demo
 cd "$(dirname "$0")/.." || exit 2
 # shellcheck source=producer-demo/chain.sh
 . producer-demo/chain.sh
+# shellcheck source=producer-demo/stage.sh
+. producer-demo/stage.sh
 orders=${ORDERS:-2000} rate=${RATE:-160}
 
 # The ways whose drift is shown while it grows, if they run.
@@ -68,6 +74,7 @@ watch() {
     live_head
     while sleep 1; do
         live_line "$((SECONDS - begin)) s"
+        stage_tell
         for name in relay service card "${ways[@]}"; do running "$name" || die "$name ended by itself" "$name"; done
         [ -z "$relay_killed" ] && [ "$placed" -ge $((orders / 3)) ] && kill_relay
         [ -z "$ways_killed" ] && [ "$placed" -ge $((orders * 2 / 3)) ] && kill_ways
@@ -92,15 +99,29 @@ finish() {
     exit "$status"
 }
 
+# For a person at the page, until Ctrl-C.
+stay() {
+    rate=${RATE:-40}
+    relay_start relay-2
+    stage_client
+    stage_begin
+    say 'Ctrl-C ends everything'
+    ended=yes
+    stage_keep
+}
+
 printf 'outbox-relay demo\n\n'
-if [ -n "${KAFKA:-}" ]; then chain_begin; else chain_begin mock-cluster; fi
+if [ -n "${KAFKA:-}${REAL:-}" ]; then chain_begin panel; else chain_begin panel mock-cluster; fi
 postgres_start
-if [ -n "${KAFKA:-}" ]; then kafka_use; else broker_start; fi
+if [ -n "${KAFKA:-}" ]; then kafka_use; elif [ -n "${REAL:-}" ]; then kafka_start; else broker_start; fi
 redis_start
 services_start
 relay_start
 ways_choose
 ways_start
+[ -z "${STAY:-}" ] && [ -t 1 ] && STAY=yes
+[ "${STAY:-no}" = no ] || stay
 client_start "$orders" "$rate"
+stage_begin
 watch
 finish

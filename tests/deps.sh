@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 
 packages='build-essential pkg-config libpq-dev librdkafka-dev libuv1-dev libmicrohttpd-dev libjansson-dev libsystemd-dev
     libcurl4-openssl-dev libhiredis-dev libssl-dev redis-server
-    postgresql-15 pgbouncer clang clang-format libclang-rt-14-dev cppcheck valgrind libc6-dbg prometheus openjdk-17-jre-headless maven procps faketime curl'
+    postgresql-15 pgbouncer clang clang-format libclang-rt-14-dev cppcheck valgrind libc6-dbg prometheus openjdk-17-jre-headless maven procps faketime curl
+    libjs-chart.js chromium chromium-driver python3-selenium'
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi

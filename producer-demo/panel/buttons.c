@@ -104,8 +104,8 @@ static bool all_are_dead(void *context)
     return deaths_left(context) == 0;
 }
 
-/* Each dies of kill -9 just before it would commit its offsets, so that it has done work that Kafka will give it again; who does not come there
- * within seconds is killed where it is. */
+/* Each dies of kill -9 between the two steps of its way, where it is vulnerable, with work done that it has not committed to Kafka; who does
+ * not come there within seconds is killed where it is. */
 static bool button_restart_consumers(void *context, const json_t *arguments, char *ret_text, size_t text_size)
 {
     struct panel *panel = context;
@@ -119,14 +119,14 @@ static bool button_restart_consumers(void *context, const json_t *arguments, cha
         consumer_name(i, name);
         deaths.pids[i] = place_look(panel->folder, name).pid;
     }
-    (void)consumers_fault(panel, "{\"point\": \"before-offsets:1:kill\"}", &running);
+    (void)consumers_fault(panel, "{\"point\": \"between:1:kill\"}", &running);
     (void)patience_until(all_are_dead, &deaths, 3000);
     left = deaths_left(&deaths);
     for (int i = 0; i < BOOKS_WAYS_N; i++)
         if (deaths.pids[i] > 0)
             (void)kill(deaths.pids[i], SIGKILL);
     (void)snprintf(ret_text, text_size,
-                   "kill -9 of %d consumers, %d of them just before they committed their offsets: Kafka delivers that work again.", running,
+                   "kill -9 of %d consumers, %d of them between their two steps: Kafka delivers again what they had not confirmed.", running,
                    running > left ? running - left : 0);
     return running > 0;
 }

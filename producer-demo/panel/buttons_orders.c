@@ -36,7 +36,7 @@ static int64_t now_us(void)
 static void answer_read(struct sending *sending, const struct fetch_response *response)
 {
     json_t *order = response->status ? json_loads(response->body, 0, NULL) : NULL;
-    const char *id = json_string_value(json_object_get(order, "id"));
+    const char *id = json_string_value(json_object_get(order, "order_id"));
 
     sending->request.status = response->status;
     sending->request.replayed = response->replayed;

@@ -73,17 +73,26 @@ void gauges_histogram_read(const char *text, const char *name, struct gauges_his
     }
 }
 
+/* What came between the two readings, up to bucket i; `same`: they are of one life of the counter. */
+static double came(const struct gauges_histogram *before, const struct gauges_histogram *now, bool same, int i)
+{
+    return i < 0 ? 0 : now->counts[i] - (same ? before->counts[i] : 0);
+}
+
 int64_t gauges_percentile(const struct gauges_histogram *before, const struct gauges_histogram *now, double percent)
 {
-    int last = now->n - 1;
+    int last = now->n - 1, i = 0;
     bool same = before->n == now->n && last >= 0 && before->counts[last] <= now->counts[last];
-    double total = last >= 0 ? now->counts[last] - (same ? before->counts[last] : 0) : 0;
+    double wanted = came(before, now, same, last) * percent / 100, from, below, in;
 
-    for (int i = 0; total > 0 && i <= last; i++)
-        if (now->counts[i] - (same ? before->counts[i] : 0) >= total * percent / 100) {
-            double seconds = isinf(now->seconds[i]) && i > 0 ? now->seconds[i - 1] : now->seconds[i];
-
-            return (int64_t)(seconds * 1e6);
-        }
-    return 0;
+    if (wanted <= 0)
+        return 0;
+    while (i < last && came(before, now, same, i) < wanted)
+        i++;
+    from = i > 0 ? now->seconds[i - 1] : 0;
+    if (isinf(now->seconds[i])) /* beyond the last bound: not less than that */
+        return (int64_t)(from * 1e6);
+    below = came(before, now, same, i - 1);
+    in = came(before, now, same, i) - below;
+    return (int64_t)((from + (now->seconds[i] - from) * (in > 0 ? (wanted - below) / in : 1)) * 1e6);
 }

@@ -20,7 +20,8 @@ struct gauges_histogram {
 
 /* Read NAME_bucket lines; n is 0 if there are none. */
 void gauges_histogram_read(const char *text, const char *name, struct gauges_histogram *ret_histogram);
-/* What `percent` of 100 did not exceed, in microseconds, of what came between `before` and `now`; 0 if nothing came. If `before` is of another
+/* What `percent` of 100 did not exceed, in microseconds, of what came between `before` and `now`; 0 if nothing came. Within a
+ * bucket all are taken to be spread evenly, as Prometheus does. If `before` is of another
  * life of the counter (more than now), all of `now` counts. */
 int64_t gauges_percentile(const struct gauges_histogram *before, const struct gauges_histogram *now, double percent);
 

@@ -152,9 +152,9 @@ static void service_read(struct meters *meters)
     meters->service.answered = text;
     if (!text)
         return;
-    meters->service.replays = gauges_sum(text, "order_service_replays_total");
-    meters->service.mismatches = gauges_sum(text, "order_service_mismatches_total");
-    meters->service.conflicts = gauges_sum(text, "order_service_conflicts_total");
+    meters->service.replays = gauges_sum_labelled(text, "order_service_keys_total", "outcome=\"replay\"");
+    meters->service.mismatches = gauges_sum_labelled(text, "order_service_keys_total", "outcome=\"mismatch\"");
+    meters->service.conflicts = gauges_sum_labelled(text, "order_service_keys_total", "outcome=\"conflict\"");
 }
 
 void meters_read(struct meters *meters)

@@ -25,7 +25,8 @@ struct sampler {
     struct books_pipeline pipeline;
     struct book books[BOOKS_WAYS_N];
     json_t *journey;
-    bool database_up, broker_up, looked;
+    bool database_up, broker_up, looked; /* looked: at least once */
+    bool was_database_up, was_broker_up; /* ever */
     char database_why[256];
     int64_t books_at_ms;
 };
@@ -45,13 +46,12 @@ static void change_mark(struct sampler *sampler, const char *name, const struct 
     bool is_consumer = strncmp(name, "consumer-", 9) == 0;
     char text[80];
 
-    if (before->pid == now->pid || before->pid == 0 || strcmp(name, "client") == 0)
-        return;
+    if (before->pid == now->pid || before->pid == 0 || strcmp(name, "client") == 0 || strcmp(name, "postgres") == 0)
+        return; /* the client is nobody's topic; the database tells by not answering */
     if (is_consumer)
         (void)snprintf(text, sizeof text, "consumers restarted");
     else
-        (void)snprintf(text, sizeof text, "%s %s", strcmp(name, "postgres") == 0 ? "database" : name,
-                       now->state == PLACE_DOWN ? "stopped" : "killed");
+        (void)snprintf(text, sizeof text, "%s killed", name);
     timeline_mark(sampler->timeline, sampler_now_ms(), text);
 }
 
@@ -117,8 +117,9 @@ static void database_look(struct sampler *sampler)
                        PQerrorMessage(db));
     if (db)
         store_give(sampler->panel->store, db);
-    if (sampler->books_at_ms && was_up != sampler->database_up)
-        timeline_mark(sampler->timeline, sampler_now_ms(), sampler->database_up ? "database back" : "database stopped");
+    if (sampler->was_database_up && was_up != sampler->database_up)
+        timeline_mark(sampler->timeline, sampler_now_ms(), sampler->database_up ? "database back" : "database away");
+    sampler->was_database_up = sampler->was_database_up || sampler->database_up;
 }
 
 static void broker_look(struct sampler *sampler)
@@ -126,8 +127,9 @@ static void broker_look(struct sampler *sampler)
     bool was_up = sampler->broker_up;
 
     sampler->broker_up = progress_broker_is_up(sampler->panel->progress);
-    if (sampler->books_at_ms && was_up != sampler->broker_up)
-        timeline_mark(sampler->timeline, sampler_now_ms(), sampler->broker_up ? "broker back" : "broker stopped");
+    if (sampler->was_broker_up && was_up != sampler->broker_up)
+        timeline_mark(sampler->timeline, sampler_now_ms(), sampler->broker_up ? "broker back" : "broker away");
+    sampler->was_broker_up = sampler->was_broker_up || sampler->broker_up;
 }
 
 /* --- what is published ---------------------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ const markLines = {
     const { ctx, chartArea: a, scales: { x } } = chart;
     const ends = [];
     ctx.save();
-    ctx.font = '11px system-ui, sans-serif';
+    ctx.font = '11px ' + window.Chart.defaults.font.family;
     ctx.textBaseline = 'top';
     for (const mark of points.marks) {
       const at = x.getPixelForValue(mark.at);
@@ -61,7 +61,7 @@ const endNames = {
     for (let i = 1; i < names.length; i++) names[i].at = Math.max(names[i].at, names[i - 1].at + 13);
     for (let i = names.length, limit = a.bottom; i-- > 0; limit -= 13) names[i].at = Math.min(names[i].at, limit);
     ctx.save();
-    ctx.font = '600 11px system-ui, sans-serif';
+    ctx.font = '600 11px ' + window.Chart.defaults.font.family;
     ctx.textBaseline = 'middle';
     for (const name of names) {
       ctx.fillStyle = name.colour;
@@ -74,7 +74,15 @@ const endNames = {
 function ago(ms) {
   const minutes = (points.at.at(-1) - ms) / 60000;
   if (minutes < 0.01) return 'now';
-  return minutes < 1.01 ? `${Math.round(minutes * 60)} s ago` : `${+minutes.toFixed(1)} min ago`;
+  return minutes < 0.99 ? `${Math.round(minutes * 60)} s ago` : `${+minutes.toFixed(1)} min ago`;
+}
+
+// Whole minutes or half ones before now, four or five of them.
+function timeTicks(axis) {
+  const most = Math.max(2, Math.floor(axis.width / 95));
+  const step = [30, 60, 120, 150, 300].find((s) => (axis.max - axis.min) / 1000 / s < most) ?? 300;
+  axis.ticks = [];
+  for (let at = axis.max; at >= axis.min; at -= step * 1000) axis.ticks.unshift({ value: at });
 }
 
 const wayDataset = (w) => ({
@@ -87,7 +95,7 @@ function driftOptions() {
     animation: false, parsing: false, maintainAspectRatio: false, interaction: { mode: 'index', intersect: false, axis: 'x' },
     layout: { padding: { right: 104, top: 4 } },
     scales: {
-      x: { type: 'linear', grid: { display: false }, border: { display: false }, ticks: { color: css('--quiet'), maxTicksLimit: 5, maxRotation: 0, callback: ago } },
+      x: { type: 'linear', grid: { display: false }, border: { display: false }, afterBuildTicks: timeTicks, ticks: { color: css('--quiet'), maxRotation: 0, autoSkip: false, callback: ago } },
       y: { grid: { color: (c) => (c.tick.value === 0 ? css('--quiet') : css('--line')) }, suggestedMin: -5, suggestedMax: 20,
         ticks: { color: css('--quiet'), maxTicksLimit: 6, callback: (v) => (v === 0 ? '$0' : (v > 0 ? '+' : '') + money(v * 100).replace(/\.00$/, '')) } },
     },
@@ -181,7 +189,7 @@ export function latencyShow(rows) {
 
 export function chartsOpen() {
   const { Chart } = window;
-  Chart.defaults.font.family = 'system-ui, -apple-system, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif';
+  Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
   Chart.defaults.font.size = 11;
   driftChart = new Chart(document.getElementById('drift'), { type: 'line', data: { datasets: ways.map(wayDataset) }, options: driftOptions(), plugins: [markLines, endNames] });
   latencyChart = new Chart(document.getElementById('latencies'), { type: 'bar', data: { labels: [], datasets: [bar('p50, half of all', 1), bar('p99, 99 of 100', 0.3)] }, options: latencyOptions() });

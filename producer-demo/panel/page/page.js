@@ -89,14 +89,15 @@ function kindRow(text) {
 }
 
 function wayRow(w) {
-  const head = make('th', '', make('span', 'name', swatch(w), w.way), make('span', 'what', w.what));
+  const what = make('span', 'what', w.what);
+  const head = make('th', '', make('span', 'name', swatch(w), w.way), what);
   const cells = { intended: make('td', 'number'), actual: make('td', 'number'), drift: make('td', 'number drift'), verdict: make('td', 'verdict'), repeats: make('td', 'number') };
   const row = make('tr', 'way', head, ...Object.values(cells));
   head.scope = 'row';
   row.dataset.way = w.way;
   row.addEventListener('mouseenter', () => driftEmphasise(w.way));
   row.addEventListener('mouseleave', () => driftEmphasise(null));
-  return { w, row, cells, drift: 0 };
+  return { w, row, cells, what, drift: 0 };
 }
 
 function waysOpen() {
@@ -114,10 +115,14 @@ function verdict(w, drift) {
 
 function wayShow(entry, data) {
   const { w, row, cells } = entry;
-  const body = $(data.state === 'absent' ? 'ways-absent' : w.safe ? 'ways-safe' : 'ways-unsafe');
+  const body = $(data.state === 'absent' && !data.known ? 'ways-absent' : w.safe ? 'ways-safe' : 'ways-unsafe');
   if (row.parentElement !== body) body.append(row);
-  row.classList.toggle('absent', data.state === 'absent');
-  if (data.state === 'absent') return absentShow(entry);
+  const absent = data.state === 'absent' && !data.known;
+  row.classList.toggle('absent', absent);
+  put(entry.what, absent ? `${w.what} \u2013 not here: ${absentWhy(w.way)}` : w.what);
+  for (const cell of Object.values(cells)) cell.hidden = absent;
+  row.firstChild.colSpan = absent ? 6 : 1;
+  if (absent) return;
   put(cells.intended, data.known ? money(data.intended_cents) : '\u2013');
   put(cells.actual, data.known ? money(data.actual_cents) : '\u2013');
   put(cells.drift, data.known ? signed(data.drift_cents) : '\u2013');
@@ -128,17 +133,13 @@ function wayShow(entry, data) {
   entry.drift = data.drift_cents;
 }
 
-function absentShow({ w, row }) {
-  const why = state.absent.split('\n').find((line) => line.startsWith(w.way + '|'))?.slice(w.way.length + 1);
-  if (row.children.length === 2) return;
-  const cell = make('td', '', why ?? 'was not started in this demo');
-  cell.colSpan = 5;
-  row.replaceChildren(row.firstChild, cell);
+function absentWhy(way) {
+  return state.absent.split('\n').find((line) => line.startsWith(way + '|'))?.slice(way.length + 1) ?? 'it was not started';
 }
 
 function waysShow(s) {
   for (const data of s.ways) wayShow(rows.get(data.way), data);
-  $('ways-absent').hidden = !s.ways.some((d) => d.state === 'absent');
+  $('ways-absent').hidden = !s.ways.some((d) => d.state === 'absent' && !d.known);
 }
 
 // --- pipeline ---
@@ -147,8 +148,10 @@ const words = { absent: 'not here', dead: 'starting', down: 'stopped', frozen: '
 
 function box(who, places, figure, unit, more, extra = '') {
   const troubled = places.find((p) => p.state !== 'running' && p.state !== 'absent');
-  const said = extra || (troubled ? words[troubled.state] : 'running');
-  const item = make('li', troubled || extra ? 'trouble' : '', make('div', 'who', make('span', '', who), make('span', 'state', said)));
+  const said = extra || (troubled ? words[troubled.state] : '');
+  const sign = said ? make('span', 'state', said) : make('span', 'dot');
+  if (!said) sign.title = 'running';
+  const item = make('li', said ? 'trouble' : '', make('div', 'who', make('span', '', who), sign));
   item.append(make('div', 'figure', figure + ' ', make('small', '', unit)), make('div', 'more', more));
   return item;
 }
@@ -174,9 +177,9 @@ function pipelineShow(s) {
   const running = consumers.filter((x) => x.state === 'running').length;
   const unique = s.ways.find((w) => w.way === 'unique').counts;
   $('pipe').replaceChildren(
-    box('Customers', [place('client')], count(p.orders_minute), 'orders/min', 'over HTTP, with a key each'),
-    box('Order service', [place('order-service')], count(p.orders), some(p.orders, 'order').replace(/^\S+ /, ''), `${count(p.service.replays)} retries answered again`),
-    box('PostgreSQL outbox', [place('postgres')], count(p.backlog), 'waiting', p.backlog ? `the oldest for ${duration(p.backlog_age_ms * 1000)}` : 'everything is sent', s.database.up ? '' : words[place('postgres').state] || 'no answer'),
+    box('Customers', [place('client')], count(p.orders_minute), 'orders/min', 'each with its own key'),
+    box('Order service', [place('order-service')], count(p.orders), some(p.orders, 'order').replace(/^\S+ /, ''), `${count(p.service.replays)} retries recognised`),
+    box('Outbox', [place('postgres')], count(p.backlog), 'waiting', p.backlog ? `the oldest for ${duration(p.backlog_age_ms * 1000)}` : 'everything is sent', s.database.up ? '' : words[place('postgres').state] || 'no answer'),
     relayBox(s, place),
     box('Kafka', [place('broker')], count(p.records), 'messages', `${some(p.copies, 'copy', 'copies')} by the relay`, s.broker_up ? '' : words[place('broker').state] || 'no answer'),
     box('Consumers', [], `${running} of ${consumers.length}`, 'running', `unique: ${percent(unique.suppressed, unique.deliveries)} were repeats`, running < consumers.length ? 'restarting' : ''));
@@ -194,25 +197,26 @@ function keyChip(key, keys) {
   return chip;
 }
 
-function hop(done, name, ...what) {
-  return make('li', done, make('span', 'hop', name), make('span', 'what', ...what));
+function hop(done, name, ...lines) {
+  return make('div', 'hop ' + done, make('h3', '', name), ...lines.map((line) => make('p', '', ...[line].flat())));
 }
 
-function requestHop(r, keys) {
-  const took = `${r.status || 'no answer'}${r.replayed ? ', the first one’s answer again' : ''}, ${duration(r.took_us)}; key `;
-  return hop(r.status === 201 ? 'done' : 'wrong', 'Request ', took, keyChip(r.key, keys));
+function requestHop(requests, keys) {
+  const lines = requests.flatMap((r) => [
+    [`${r.status ? `answer ${r.status}` : 'no answer'}${r.replayed ? ', the same one again' : ''} in ${duration(r.took_us)}`], ['key ', keyChip(r.key, keys)]]);
+  return hop(requests.every((r) => r.status === 201) ? 'done' : 'wrong', requests.length > 1 ? `${requests.length} requests` : 'Request', ...lines);
 }
 
-function orderHops(o, keys) {
-  const row = o.row[0];
-  const hops = [hop(row ? 'done' : 'wait', 'Order and event, one transaction ', row ? `${money(Number(row.amount_cents))}, order ` : 'not there yet ', make('code', '', short(o.order)))];
-  for (const e of o.events)
-    hops.push(hop(e.sent === 'true' ? 'done' : 'wait', 'Outbox ', `${e.type === 'poison' ? 'a row too large for Kafka' : e.type}, ${e.sent === 'true' ? `published after ${count(Number(e.sent_ms))} ms` : 'waits'}`, ...(e.key ? ['; key ', keyChip(e.key, keys)] : [])));
-  for (const r of o.records)
-    hops.push(hop('done', 'Kafka ', `partition ${r.partition}, offset ${count(r.offset)}`, ...(r.key ? ['; key ', keyChip(r.key, keys)] : [])));
-  if (!o.records.length) hops.push(hop('wait', 'Kafka ', 'not there yet'));
-  hops.push(ledgersHop(o, row));
-  return hops;
+function outboxHop(o, keys) {
+  const lines = o.events.flatMap((e) => [
+    [`${e.type === 'poison' ? 'a row too large for Kafka' : e.type}: ${e.sent === 'true' ? `sent after ${count(Number(e.sent_ms))} ms` : 'waits'}`],
+    ...(e.key ? [['key ', keyChip(e.key, keys)]] : [])]);
+  return hop(o.events.length && o.events.every((e) => e.sent === 'true') ? 'done' : 'wait', 'Outbox', ...(lines.length ? lines : [['not there yet']]));
+}
+
+function kafkaHop(o, keys) {
+  const lines = o.records.flatMap((r) => [[`partition ${r.partition}, offset ${count(r.offset)}`], ...(r.key ? [['key ', keyChip(r.key, keys)]] : [])]);
+  return hop(o.records.length ? 'done' : 'wait', 'Kafka', ...(lines.length ? lines : [['not there yet']]));
 }
 
 function ledgersHop(o, row) {
@@ -220,12 +224,19 @@ function ledgersHop(o, row) {
   const chips = ways.filter((w) => w.way in o.ledgers).map((w) => {
     const cents = o.ledgers[w.way];
     const right = cents === intended;
-    return make('span', cents === null ? '' : right ? 'good' : 'bad', `${w.way} ${cents === null ? '…' : money(cents) + (right ? ' ✓' : cents > intended ? ' ▲' : ' ▼')}`);
+    return make('span', cents === null ? '' : right ? 'good' : 'bad', `${w.way} ${cents === null ? '\u2026' : right ? '\u2713' : money(cents) + (cents > intended ? ' \u25b2' : ' \u25bc')}`);
   });
   const there = Object.values(o.ledgers).filter((c) => c !== null);
-  const item = hop(there.length < chips.length ? 'wait' : there.every((c) => c === intended) ? 'done' : 'wrong', 'Ledgers ', `${there.length} of ${chips.length} have booked it`);
+  const item = hop(there.length < chips.length ? 'wait' : there.every((c) => c === intended) ? 'done' : 'wrong', 'Ledgers', [`${there.length} of ${chips.length} have booked ${money(intended)}`]);
   item.append(make('div', 'books', ...chips));
   return item;
+}
+
+function trip(o, requests, keys) {
+  const row = o.row[0];
+  return make('li', 'trip', requestHop(requests, keys),
+    hop(row ? 'done' : 'wait', 'Order + event', [row ? `${money(Number(row.amount_cents))}, in one transaction` : 'not there yet'], ['order ', make('code', '', short(o.order))]),
+    outboxHop(o, keys), kafkaHop(o, keys), ledgersHop(o, row));
 }
 
 function journeyShow(s) {
@@ -237,7 +248,9 @@ function journeyShow(s) {
   $('hops').hidden = j === null;
   if (j === null) return;
   const keys = [...new Set(j.requests.map((r) => r.key))];
-  $('hops').replaceChildren(...j.requests.map((r) => requestHop(r, keys)), ...j.orders.flatMap((o) => orderHops(o, keys)));
+  $('hops').replaceChildren(...(j.orders.length
+    ? j.orders.map((o) => trip(o, j.requests.filter((r) => r.order === o.order), keys))
+    : [make('li', 'trip', requestHop(j.requests, keys))]));
 }
 
 // --- alarms ---
