@@ -126,8 +126,8 @@ static bool button_restart_consumers(void *context, const json_t *arguments, cha
         if (deaths.pids[i] > 0)
             (void)kill(deaths.pids[i], SIGKILL);
     (void)snprintf(ret_text, text_size,
-                   "kill -9 of %d consumers, %d of them between their two steps: Kafka delivers again what they had not confirmed.", running,
-                   running > left ? running - left : 0);
+                   "kill -9 of %d consumers, %d of them between their two steps: Kafka delivers again what they had not confirmed.",
+                   running, running > left ? running - left : 0);
     return running > 0;
 }
 
