@@ -139,7 +139,7 @@ struct program stream_consumer(const struct stream *stream, const char *way, con
     (void)mkdir(arguments[5], 0755);
     for (; flags && *flags; flags++)
         arguments[n++] = *flags;
-    return program_run("payment-consumer", arguments);
+    return program_serve("payment-consumer", arguments);
 }
 
 static rd_kafka_t *group_ask(const struct stream *stream, const char *way)
@@ -173,6 +173,20 @@ int64_t stream_lag(const struct stream *stream, const char *way)
     rd_kafka_topic_partition_list_destroy(list);
     rd_kafka_destroy(client);
     return lag;
+}
+
+int stream_members(const struct stream *stream, const char *way)
+{
+    rd_kafka_t *client = group_ask(stream, way);
+    const struct rd_kafka_group_list *groups = NULL;
+    int n = -1;
+
+    if (!rd_kafka_list_groups(client, program_text("payment-%s", way), &groups, 5000) && groups->group_cnt == 1)
+        n = groups->groups[0].member_cnt;
+    if (groups)
+        rd_kafka_group_list_destroy(groups);
+    rd_kafka_destroy(client);
+    return n;
 }
 
 /* A table or view of its ledger. */

@@ -25,10 +25,13 @@ void stream_place(struct stream *stream, int orders);
 /* The last n events come once more: another record of the same event, as a relay writes it that did not see the broker's answer. */
 void stream_repeat(struct stream *stream, int n);
 
-/* Start payment-consumer --way `way` on it, its state in the test's folder; `flags` are more of them, or NULL. It is not waited for. */
+/* Start payment-consumer --way `way` on it, its state in the test's folder; `flags` are more of them, or NULL, and the last of two counts. It
+ * listens when this returns, and may have died since. */
 struct program stream_consumer(const struct stream *stream, const char *way, const char *const *flags);
 /* Records of the topic whose offset is not committed for the way's group: 0 when it has caught up; -1: nobody can say yet. */
 int64_t stream_lag(const struct stream *stream, const char *way);
+/* Members of the way's group, a worker each; -1: nobody can say yet. */
+int stream_members(const struct stream *stream, const char *way);
 /* What its ledger has too much, in cents. */
 int64_t stream_drift(const struct stream *stream, const char *way);
 /* How many events have their effect more than once there, and how many have none. Not for passthrough. */

@@ -85,3 +85,70 @@ TEST_WITHIN(demo_way_kafka_to_kafka_is_exact_whatever_comes_twice, 300)
     stream_repeat(&stream, 300);
     exact(&stream);
 }
+
+TEST_WITHIN(demo_way_kafka_to_kafka_is_exact_through_a_death_at_each_point, 400)
+{
+    static const char *const points[] = {"between", "before-offsets", "after-offsets"};
+    struct stream stream = scene_start();
+
+    for (int i = 0; i < 3; i++) {
+        stream_place(&stream, 100);
+        stream_repeat(&stream, 60);
+        die(&stream, "kafka-to-kafka", program_text("%s:2:kill", points[i]));
+    }
+    exact(&stream);
+}
+
+/* Not killed but frozen, in the middle of a transaction: the group gives its partitions away, and then it wakes, with everything ready to be
+ * committed. The broker knows its generation, and refuses. */
+TEST_WITHIN(demo_way_kafka_to_kafka_is_exact_when_a_former_owner_wakes, 300)
+{
+    struct stream stream = scene_start();
+    struct program former, next;
+
+    stream_place(&stream, ORDERS);
+    former = stream_consumer(&stream, "kafka-to-kafka", (const char *[]){"--fault", "between:2:stop", NULL});
+    WAIT_UNTIL(strstr(process_output(&former.process), "between: stop"), 60);
+    next = stream_consumer(&stream, "kafka-to-kafka", (const char *[]){"--state", program_text("%s", temp_folder()), NULL});
+    WAIT_UNTIL(stream_members(&stream, "kafka-to-kafka") == 4, 30);
+    WAIT_UNTIL(stream_members(&stream, "kafka-to-kafka") == 2, 30);
+    process_signal(&former.process, SIGCONT);
+    stream_repeat(&stream, 100);
+    caught_up(&stream, "kafka-to-kafka");
+    stop(&former);
+    stop(&next);
+    exact(&stream);
+}
+
+static int64_t written(const struct stream *stream)
+{
+    if (postgres_number(stream->db.conninfo, "SELECT count(*) FROM pg_tables WHERE schemaname = 'ledger_kafka_to_kafka'") == 0)
+        return 0;
+    return postgres_number(stream->db.conninfo, "SELECT count(*) FROM ledger_kafka_to_kafka.output");
+}
+
+/* Two processes, killed in turn while the other works: partitions go back and forth. */
+TEST_WITHIN(demo_way_kafka_to_kafka_is_exact_while_partitions_wander, 500)
+{
+    struct stream stream = scene_start();
+    struct program p[2];
+    const char *const flags[2][7] = {{"--redeliver", "20", "--batch", "10", NULL},
+                                     {"--redeliver", "20", "--batch", "10", "--state", program_text("%s", temp_folder()), NULL}};
+
+    for (int i = 0; i < 2; i++)
+        p[i] = stream_consumer(&stream, "kafka-to-kafka", flags[i]);
+    for (int i = 0; i < 6; i++) {
+        int64_t before = stream.events;
+
+        stream_place(&stream, 100);
+        stream_repeat(&stream, 50);
+        WAIT_UNTIL(written(&stream) > before + 20, 90);
+        process_signal(&p[i % 2].process, SIGKILL);
+        process_wait(&p[i % 2].process, 10);
+        p[i % 2] = stream_consumer(&stream, "kafka-to-kafka", flags[i % 2]);
+    }
+    caught_up(&stream, "kafka-to-kafka");
+    for (int i = 0; i < 2; i++)
+        stop(&p[i]);
+    exact(&stream);
+}
