@@ -66,15 +66,6 @@ bool event_set_add(struct event_set *set, struct uuid id)
     return true;
 }
 
-void event_set_add_all(struct event_set *set, const struct event_set *from)
-{
-    if (from->zero)
-        set->zero = true;
-    for (size_t i = 0; i < from->places_n; i++)
-        if (!same(from->places[i], none))
-            (void)event_set_add(set, from->places[i]);
-}
-
 size_t event_set_size(const struct event_set *set)
 {
     return set->used_n + set->zero;

@@ -17,7 +17,6 @@ struct event_set { /* zeroed: empty */
 bool event_set_has(const struct event_set *set, struct uuid id);
 /* false: it was in it already. Ends the program if there is no memory. */
 bool event_set_add(struct event_set *set, struct uuid id);
-void event_set_add_all(struct event_set *set, const struct event_set *from);
 size_t event_set_size(const struct event_set *set);
 void event_set_clear(struct event_set *set); /* frees what it took */
 
