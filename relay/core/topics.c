@@ -128,7 +128,6 @@ void topics_forget(struct topics *t, uint32_t topic)
 
     assert(it->state != TOPICS_UNUSED && it->first_lane == TOPICS_NO_LANE);
     it->state = TOPICS_UNUSED;
-    it->ask_ms = UINT64_MAX;
     t->used--;
 }
 

@@ -101,6 +101,7 @@ bool window_unsettled(const struct window *w, row_slot s)
 {
     const struct window_slot *slot = window_slots(w) + s;
 
+    assert(s < w->rows_max);
     return slot->state >= WINDOW_QUEUED && slot->state <= WINDOW_MARKING;
 }
 
@@ -124,7 +125,7 @@ uint32_t window_unacked_of_key(const struct window *w, uint64_t key_hash)
     uint32_t n = 0;
 
     for (row_slot s = 0; s < w->rows_max; s++)
-        n += (window_slots(w)[s].state == WINDOW_QUEUED || window_slots(w)[s].state == WINDOW_HANDED) && window_keys(w)[s] == key_hash;
+        n += window_unsettled(w, s) && window_slots(w)[s].state <= WINDOW_HANDED && window_keys(w)[s] == key_hash;
     return n;
 }
 

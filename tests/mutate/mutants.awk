@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Lists the mutants of C files, one a line of fields between tabs: FILE LINE NUMBER FUNCTION KIND OLD NEW, where KIND is `equal` if what it
-# changes can be seen to change nothing. With -v line= -v number=, prints the file with that one made.
+# Lists the mutants of C files, one a line of fields between tabs: FILE LINE NUMBER FUNCTION KIND OLD NEW BEFORE, where KIND is `equal` if
+# what it changes can be seen to change nothing, and BEFORE is the line before. With -v line= -v number=, prints the file with that one made.
 # The files are as clang-format leaves them: operators have spaces around them, statements and conditions end with their line.
 BEGIN {
     flips["=="] = "!="; flips["!="] = "=="; flips["<"] = "<="; flips["<="] = "<"; flips[">"] = ">="; flips[">="] = ">"
@@ -40,7 +40,7 @@ function add(kind, text) { kinds[++variants_n] = kind; variants[variants_n] = te
 
 function variants_print(i, n, new) {
     for (n = 1; n <= variants_n; n++)
-        print file "\t" i "\t" n "\t" function_name "\t" kinds[n] "\t" trimmed(lines[i]) "\t" trimmed(variants[n])
+        print file "\t" i "\t" n "\t" function_name "\t" kinds[n] "\t" trimmed(lines[i]) "\t" trimmed(variants[n]) "\t" (lines[i - 1] ~ /^ *$/ ? "." : trimmed(lines[i - 1]))
 }
 function trimmed(text) { gsub(/^ +| +$/, "", text); return text }
 

@@ -26,7 +26,7 @@ awk -F'\t' -v files="$*" 'files == "" || index(" " files " ", " " $1 " ")' "$out
     awk -v seed="$seed" 'BEGIN { srand(seed) } { printf "%.9f\t%s\n", rand(), $0 }' | sort | cut -f2- |
     case $sample in
     all) cat ;;
-    listed) awk -F'\t' '$8 != ""' ;;
+    listed) awk -F'\t' '$9 != ""' ;;
     *) head -n "$sample" ;;
     esac >"$out/list"
 
@@ -75,7 +75,7 @@ judge() {
 }
 
 : >"$out/result"
-while IFS=$tab read -r file line number function kind old new known; do
+while IFS=$tab read -r file line number function kind old new before known; do
     who=$(judge "$file" "$line" "$number" "$kind")
     [ -n "$who" ] || { cat "$out/log"; echo "No verdict on $file:$line."; exit 2; }
     printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$who" "$known" "$file: $function" "$line" "$old" "$new" >>"$out/result"

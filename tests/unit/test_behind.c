@@ -163,6 +163,16 @@ TEST(behind_record_is_not_clear_while_its_save_is_on_its_way)
     CHECK_EQ(behind_first(b), 1);
 }
 
+TEST(behind_record_that_is_not_saved_need_not_be_deleted)
+{
+    struct behind *b = behind_new();
+
+    (void)behind_go(b, 1, 7, 0, true);
+    CHECK(behind_is_saved(b, 1, 0, 1) && !behind_is_saved(b, 1, 7, 1));
+    behind_on_saved(b, 1, 7, 1);
+    CHECK(behind_is_saved(b, 1, 7, 1) && !behind_is_saved(b, 1, 7, 2) && !behind_is_saved(b, 1, 8, 1) && !behind_is_saved(b, 1, 0, 1));
+}
+
 TEST(behind_loads_what_was_saved)
 {
     struct behind *b = behind_new();

@@ -221,6 +221,7 @@ TEST(gaps_holders_of_the_round_always_find_room)
 
     SEE(g, 1, 3);
     ask(g, 3, ACTIVE(71), nobody);
+    ask(g, 3, ACTIVE(71), nobody);
     gaps_writers_begin(g);
     gaps_writers_end(g, 3, many, 6);
     CHECK(!gaps_wants_read(g));
@@ -258,4 +259,24 @@ TEST(gaps_above_a_quiet_holder_may_all_show_in_the_last_read)
     CHECK(gaps_wants_read(g));
     SEE(g, 4, 5);
     CHECK_GAPS(g, 2, 2);
+}
+
+/* They keep their ages, those that are left on either side of what closes. */
+TEST(gaps_keep_their_age_when_the_middle_closes)
+{
+    struct gaps *g = gaps_new();
+
+    SEE(g, 1, 3);
+    ask(g, 3, QUIET(71, 5), nobody);
+    ask(g, 3, QUIET(71, 5), nobody);
+    SEE_NOTHING(g);
+    SEE(g, 5);
+    ask(g, 5, QUIET(71, 5), nobody);
+    gaps_read_begin(g);
+    CHECK(gaps_read_see(g, 50, 7));
+    gaps_read_end(g, INT64_MAX);
+    CHECK_GAPS(g, 2, 2, 6, 6);
+    CHECK_EQ(gaps_oldest_ms(g), 0);
+    SEE(g, 2);
+    CHECK_EQ(gaps_oldest_ms(g), 50);
 }

@@ -17,6 +17,13 @@ TEST(hash_murmur2_is_that_of_kafka)
         {"a-little-bit-longer-string", -1486304829},
         {"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971},
         {"abc", 479470107},
+        /* Of every length modulo four, and bytes above 127: by Utils.murmur2 of kafka-clients 4.1.1. */
+        {"", 275646681},
+        {"a", -1563381124},
+        {"abcd", -1323649548},
+        {"order", 1818166172},
+        {"customer-4711", -371840612},
+        {"\xff\x80\xfe\x90\xc3", 55788464},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -141,9 +141,50 @@ TEST(relay_session_does_not_back_off_from_rows_that_are_refused)
         if (s->asked[RELAY_CATCH_UP])
             stage_page(s, "");
         stage_fetch(s, rows[i]);
+        if (i > 3) /* the producer's error comes first, and does not say why */
+            relay_on_session_broken(s->relay, s->now_ms, RELAY_MAIN, RELAY_FAULT_SESSION);
         stage_refuse(s, rows[i], i % 2 == 0 ? RELAY_FAULT_ROW : RELAY_FAULT_SIZE);
         stage_close(s);
         stage_pass(s, s->limits.backoff_min_ms);
         CHECK(view(s).session_open);
     }
+}
+
+/* Whatever was on its way is asked for again. */
+TEST(relay_asks_again_for_what_was_lost_with_its_connection)
+{
+    struct stage *s = stage_plain();
+
+    s->insert_lsn = 10;
+    stage_fetch(s, "1");
+    CHECK(s->asked[RELAY_FLUSH]);
+    stage_lose(s);
+    stage_fetch(s, "1");
+    CHECK(s->asked[RELAY_FLUSH]);
+    stage_flush(s, 10);
+    stage_drain(s);
+    stage_idle(s, RELAY_SAVE, 2000);
+    stage_lose(s);
+    stage_fetch(s, "1s 2");
+    stage_flush(s, 10);
+    stage_drain(s);
+    stage_idle(s, RELAY_SAVE, 2000);
+    CHECK_STR(stage_saving(s), "floor 2");
+}
+
+/* Came back with its session, and is a suspect: one row until that is acknowledged. */
+TEST(relay_lane_that_was_stuck_is_tried_with_one_row)
+{
+    struct stage *s = stage_plain();
+
+    s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
+    stage_fetch(s, "1/1 2/1 3/1");
+    stage_idle_for(s, s->limits.stuck_ms + 100);
+    CHECK_EQ(view(s).behind_lanes, 1);
+    relay_on_session_broken(s->relay, s->now_ms, RELAY_MAIN, RELAY_FAULT_SESSION);
+    stage_run(s);
+    stage_close(s);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "1/1 2/1 3/1");
+    CHECK_EQ(view(s).window_rows, 1);
 }

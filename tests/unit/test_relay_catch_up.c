@@ -231,3 +231,40 @@ TEST(relay_that_starts_with_too_few_numbers_puts_topics_behind)
     stage_idle(s, RELAY_CATCH_UP, 1000);
     CHECK_EQ(s->action[RELAY_CATCH_UP].from, 3);
 }
+
+/* A page of a topic brings rows of its other lanes, too: they are known. */
+TEST(relay_page_goes_on_past_a_row_that_is_in_the_window)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.stuck_ms = 1000;
+    s = stage_set(&limits);
+    s->answered |= STAGE_ANSWERS(RELAY_MARK);
+    stage_fetch(s, "1/1");
+    stage_deliver(s, "1");
+    stage_fetch(s, "2/1");
+    stage_idle_for(s, 1000); /* and does not move */
+    CHECK_EQ(view(s).behind_lanes, 1);
+    stage_fetch(s, "3/1 4 5/1");
+    stage_deliver(s, "2");
+    (void)stage_published(s);
+    stage_idle(s, RELAY_CATCH_UP, 100);
+    stage_page(s, "3/1 4 5/1");
+    CHECK_STR(stage_published(s), "3 5");
+}
+
+/* Nor does a page count beyond a row for whose lane no number is left. */
+TEST(relay_page_ends_before_a_row_without_a_lane)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.lanes_max = 3;
+    s = stage_set(&limits);
+    stage_fetch(s, "1 2/1 3/2 4/3 5");
+    CHECK_EQ(view(s).behind_topics, 1);
+    stage_page(s, "1 2/1 3/2 4/3 5");
+    CHECK_STR(stage_published(s), "1 2 3");
+    CHECK_EQ(view(s).window_rows, 3);
+}

@@ -334,6 +334,8 @@ TEST(relay_lane_that_stuck_without_the_lease_goes_behind_with_it)
     stage_fetch(s, "1/1 2/1 3");
     CHECK_STR(stage_published(s), "1 3");
     CHECK_EQ(relay_view(s->relay).window_rows, 2);
+    stage_deliver(s, "1");
+    CHECK(s->asked[RELAY_CATCH_UP]); /* at once */
 }
 
 /* --- the end ------------------------------------------------------------------------------------------------------ */

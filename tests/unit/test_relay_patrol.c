@@ -127,3 +127,56 @@ TEST(relay_patrol_may_look_at_one_id_at_a_time)
         stage_idle_for(s, 60 * limits.patrol_ms);
     CHECK(s->asked[RELAY_PATROL] && s->action[RELAY_PATROL].from == 1 && s->action[RELAY_PATROL].upto == 1);
 }
+
+/* A topic is held on to while a row of it was found, and no longer. */
+TEST(relay_patrol_that_waits_for_nothing_lets_topics_be_forgotten)
+{
+    const char *const rows[] = {"1", "2@1", "3@2", "4@3"};
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.topics_max = 4;
+    limits.patrol_ids = 10;
+    s = stage_set(&limits);
+    s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
+    for (unsigned i = 0; i < 4; i++) {
+        stage_fetch(s, rows[i]);
+        stage_drain(s);
+        for (unsigned j = 0; j < 3 && i == 0 && !s->asked[RELAY_PATROL]; j++)
+            stage_idle_for(s, 60 * limits.patrol_ms);
+        if (s->asked[RELAY_PATROL])
+            stage_patrol(s, "");
+        stage_fetch(s, "");
+    }
+    CHECK_EQ(s->action[RELAY_FORGET].type, RELAY_FORGET);
+}
+
+/* A pass begins where the floor was one to two periods ago. */
+TEST(relay_patrol_begins_again_where_the_floor_was)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.patrol_ids = 100;
+    limits.patrol_ms = 10;
+    limits.patrol_back_ms = 5000;
+    limits.patrol_back_ids = 0;
+    s = stage_set(&limits);
+    s->answered |= STAGE_ANSWERS(RELAY_MARK) | STAGE_ANSWERS(RELAY_SAVE);
+    stage_fetch(s, "1 2 3 4");
+    stage_drain(s);
+    for (uint64_t begun_ms = s->now_ms; s->now_ms < begun_ms + 9000;) { /* a second period begins after 5000, a third after 10000 */
+        stage_idle(s, RELAY_PATROL, 3000);
+        CHECK_EQ(s->action[RELAY_PATROL].from, 1);
+        stage_patrol(s, "");
+    }
+    stage_idle_for(s, 500);
+    for (unsigned i = 0; s->action[RELAY_PATROL].from == 1 && i < 10; i++) {
+        if (s->asked[RELAY_PATROL])
+            stage_patrol(s, "");
+        stage_fetch(s, i == 0 ? "5 6" : "");
+        stage_drain(s);
+        stage_idle_for(s, 700);
+    }
+    CHECK_EQ(s->action[RELAY_PATROL].from, 5);
+}

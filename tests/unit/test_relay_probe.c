@@ -155,3 +155,63 @@ TEST(relay_key_is_tried_again_after_its_topic)
     stage_page(s, "1#1");
     CHECK_STR(stage_probed(s), "1");
 }
+
+/* A lane that takes one row only does not end the page for the others. */
+TEST(relay_page_brings_a_row_of_each_lane_that_is_probed)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_probing(&limits);
+
+    stage_fetch(s, "1#1 2/1#3");
+    stage_deliver(s, "1 2");
+    stage_fetch(s, "3#1 4#2 5/1#3 6/1#4");
+    stage_refuse(s, "3 4 5 6", RELAY_FAULT_ROW);
+    stage_close(s);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "3#1 4#2 5/1#3 6/1#4");
+    CHECK_STR(stage_probed(s), "3 5");
+}
+
+/* Where numbers run short, a topic keeps its own as long as one of its keys waits. */
+TEST(relay_topic_of_a_key_that_waits_is_not_forgotten)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.topics_max = 4;
+    s = stage_probing(&limits);
+    stage_fetch(s, "1#1");
+    stage_unpublish(s, "1", RELAY_FAULT_ROW);
+    CHECK_STR(stage_dropped(s), "1");
+    stage_fetch(s, "2@1 3@2 4@3");
+    for (unsigned i = 0; i < 10 && !s->asked[RELAY_CATCH_UP]; i++)
+        stage_fetch(s, "");
+    CHECK_STR(stage_dropped(s), "");
+    CHECK(s->action[RELAY_FORGET].type != RELAY_FORGET);
+}
+
+/* The rows of its key behind it are taken out of the probe lane, too. */
+TEST(relay_row_that_fails_alone_is_not_passed_by_its_key)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_probing(&limits);
+
+    stage_fetch(s, "1#1");
+    stage_deliver(s, "1");
+    stage_fetch(s, "2#1 3#2 4#2");
+    stage_refuse(s, "2 3 4", RELAY_FAULT_ROW);
+    stage_close(s);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "2#1 3#2 4#2");
+    stage_deliver(s, "2");
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "3#2 4#2");
+    stage_refuse(s, "3 4", RELAY_FAULT_ROW); /* not alone: both go again, one after the other */
+    stage_close(s);
+    stage_idle_for(s, 200);
+    CHECK_STR(stage_probed(s), "2 3 4 3");
+    stage_refuse(s, "3", RELAY_FAULT_ROW);
+    stage_close(s);
+    CHECK_EQ(relay_view(s->relay).behind_keys, 1);
+    CHECK_EQ(relay_view(s->relay).window_rows, 0);
+}

@@ -212,6 +212,8 @@ TEST(topics_know_the_smallest_limit_of_a_message)
     topics_open(t, 1, 1, 1, 700);
     topics_open(t, 2, 1, 1, 500);
     CHECK_EQ(topics_message_bytes_max(t), 500);
+    topics_open(t, 2, 1, 1, 1);
+    CHECK_EQ(topics_message_bytes_max(t), 1);
     topics_close(t, 0, 2, 10);
     CHECK_EQ(topics_message_bytes_max(t), 700);
 }
