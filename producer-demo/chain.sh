@@ -70,7 +70,7 @@ clean_up() {
     for name in "${!pids[@]}"; do
         case $name in postgres | kafka | broker) ;; *) kill -KILL "${pids[$name]}" ;; esac
     done
-    [ -n "${pids[postgres]:-}" ] && kill -INT "${pids[postgres]}"
+    [ -n "${pids[postgres]:-}" ] && kill -QUIT "${pids[postgres]}" # at once: nobody will read its files again
     for name in kafka broker; do [ -n "${pids[$name]:-}" ] && kill -KILL "${pids[$name]}"; done
     [ -n "${KAFKA:-}" ] && [ "$topic" != orders ] && "$build/oracle" topic "$KAFKA" "$topic" 0
     for name in "${!pids[@]}"; do stop TERM 10 "$name"; done
@@ -195,20 +195,21 @@ redis_start() { # false: there is no Redis on this machine
     say "Redis at $redis"
 }
 
-# A window of 20 rows: a kill costs no more duplicates than that. Thousands would do, and at-most-once, which knows no ids, would gain by
+# A window of 60 rows: a kill costs no more duplicates than that. Thousands would do, and at-most-once, which knows no ids, would gain by
 # these copies more than it loses by its own fault.
 relay_start() { # [NAME]
     local name=${1:-relay}
     [ -n "${ports[$name]:-}" ] || ports[$name]=$(free_port)
     start "$name" "$build/outbox-relay" run --database "$database" --kafka.bootstrap.servers "$kafka" --lease-ttl-ms 2000 \
-        --listen "127.0.0.1:${ports[$name]}" --fetch-rows 20 --window-rows 20
+        --listen "127.0.0.1:${ports[$name]}" --fetch-rows 60 --window-rows 60
 }
 
 listens() { ask "http://127.0.0.1:${ports[$1]}/healthz"; }
 
+# CARD and CLIENT: more flags, such as --ignore-keys and --bad-client.
 card_start() {
     [ -n "${ports[card]:-}" ] || ports[card]=$(free_port)
-    start card "$build/card-processor" --listen "127.0.0.1:${ports[card]}" --database "$database"
+    start card "$build/card-processor" --listen "127.0.0.1:${ports[card]}" --database "$database" ${CARD:-}
 }
 
 service_start() {
@@ -402,7 +403,7 @@ right_ways_are_right() {
 client_start() { # ORDERS RATE [NUMBER]: its replies are lost now and then; it tries again under the same key
     start client "$build/order-client" --url "http://127.0.0.1:${ports[service]}" --orders "$1" --rate "$2" --flaky 5 \
         --refunds 4 --cancel 2 --move 4 \
-        --journal "$folder/journal-${3:-1}" --seed "$((${seed:-1} * 10 + ${3:-1}))"
+        --journal "$folder/journal-${3:-1}" --seed "$((${seed:-1} * 10 + ${3:-1}))" ${CLIENT:-}
 }
 
 client_end() { # waits for it
@@ -412,4 +413,4 @@ client_end() { # waits for it
     [ "$status" = 0 ] || die "the client gave up with exit status $status" client service
 }
 
-service_replays() { ask "http://127.0.0.1:${ports[service]}/metrics" | awk '/^[a-z_]*replay[a-z_]*[{ ]/ { sum += $NF } END { printf "%.0f\n", sum }'; }
+service_replays() { ask "http://127.0.0.1:${ports[service]}/metrics" | awk '/outcome="replay"/ { sum += $NF } END { printf "%.0f\n", sum }'; }

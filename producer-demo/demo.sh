@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The whole chain for half a minute: a client that loses replies and tries again, the order service, the outbox, the relay, a broker, and a
 # payment consumer for each way to deal with duplicates. The relay is killed in the middle, and all consumers once. In the end every ledger
-# is compared with the orders. Exit status 0: the relay kept its promises, and the ways that are right have no drift.
+# is compared with the orders. Exit status 0: the relay kept its promises, the ways that are right have no drift, and no intent became two
+# orders.
 #
 # In a terminal there is no scenario: the chain goes on until Ctrl-C, and whoever opens the page whose address is printed breaks it there.
 #
@@ -10,7 +11,8 @@
 #   make demo REAL=1                   a real one of its own (Java): all ways
 #   make demo KAFKA=localhost:9092     one that runs already; the topic is removed afterwards
 #   make demo STAY=no                  the scenario, in a terminal as well; STAY=yes: the page, without one; PAGE_PORT=8000: where
-#   WAYS="none unique" ORDERS=5000 RATE=300 make demo
+#   make demo WAYS="none unique"       only these; also ORDERS=5000 RATE=300
+#   make demo CLIENT=--bad-client      more flags of the client, or of the card processor: CARD=--ignore-keys. Both break something.
 program=demo
 cd "$(dirname "$0")/.." || exit 2
 # shellcheck source=producer-demo/chain.sh
@@ -86,6 +88,15 @@ watch() {
     live_line "$((SECONDS - begin)) s"
 }
 
+# The client gives each intent a name of its own, which the service only keeps.
+each_intent_is_one_order() {
+    local intents placed
+    IFS='|' read -r intents placed < <(sql 'SELECT count(DISTINCT reference), count(*) FROM shop.orders')
+    [ "$intents" != "$placed" ] || return 0
+    say "WRONG: the client meant $(grouped "$intents") orders, and $(grouped "$placed") were placed and paid: it has made new keys for old intents"
+    return 1
+}
+
 finish() {
     local status=0
     printf '\n'
@@ -94,6 +105,7 @@ finish() {
     "$build/oracle" relay "$database" "$kafka" "$topic" || status=1
     printf '\n'
     right_ways_are_right || status=1
+    each_intent_is_one_order || status=1
     stop TERM 15 relay || { say "the relay's orderly stop had exit status $?" && status=1; }
     ended=yes
     exit "$status"

@@ -12,7 +12,7 @@ program=demo-table
 cd "$(dirname "$0")/.." || exit 2
 # shellcheck source=producer-demo/chain.sh
 . producer-demo/chain.sh
-orders=${ORDERS:-5000} rate=${RATE:-200} seed=${SEED:-1} commit_interval_ms=2000
+orders=${ORDERS:-5000} rate=${RATE:-200} seed=${SEED:-1} commit_interval_ms=2000 batch=200
 passed=0 failed=0
 
 check() { # SENTENCE COMMAND...: one expectation
