@@ -99,7 +99,7 @@ void line_publishing(struct line *l)
                                "SELECT count(*) FROM (SELECT 1 FROM outbox.event WHERE id > %lld AND sent_at IS NOT NULL "
                                "ORDER BY id LIMIT 1) s",
                                (long long)last_id) > 0,
-               30);
+               120);
 }
 
 /* --- the moment of a fault ---------------------------------------------------------------------------------------- */
