@@ -113,7 +113,7 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo faulty check check-long mutants-real release-check demo demo-table bench layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo faulty check check-long mutants-real release-check demo demo-table bench bench-unique layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -209,7 +209,8 @@ $$(B)/$(subst _,-,$(notdir $(patsubst %/,%,$(dir $(1))))): $(call objects,$(1)) 
 	$$(link)
 endef
 $(foreach s,$(service_main),$(eval $(call service_rule,$(s))))
-$(services) $(B)/test-demo: link_libs = $(demo_libs)
+$(services) $(B)/test-demo $(B)/payments: link_libs = $(demo_libs)
+$(B)/payments: $(B)/libdemo.a
 
 define program_rule
 $(call program,$(1)): $(call objects,$(1)) $(2)
@@ -349,6 +350,9 @@ demo-table: all $(tools) ## what each way to deal with duplicates makes of one s
 
 bench: all $(tools) $(benches) ## drain and latency against a real Kafka, beside a textbook relay and CONTENDER=path
 	@BUILD=$(B) tests/bench/bench.sh
+
+bench-unique: all $(tools) $(benches) ## what the way unique of payment-consumer costs beside none, against a real Kafka
+	@BUILD=$(B) tests/bench/unique.sh
 
 # --- rules of the house -----------------------------------------------------------------------------------------------
 

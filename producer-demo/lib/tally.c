@@ -221,6 +221,22 @@ static void histogram_print(FILE *to, const struct tally *tally)
     (void)fprintf(to, " %" PRId64 "\n", all);
 }
 
+/* What the buckets of the text are too coarse for. */
+static void quantiles_print(FILE *to, const struct tally *tally)
+{
+    static const char *const quantiles[] = {"0.5", "0.99"};
+    char label[32];
+
+    (void)fprintf(to, "# HELP %s_latency_quantile_seconds Of all of them so far; at most 10 %% high.\n", tally->prefix);
+    (void)fprintf(to, "# TYPE %s_latency_quantile_seconds gauge\n", tally->prefix);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(label, sizeof label, "quantile=\"%s\"", quantiles[i]);
+        (void)fprintf(to, "%s_latency_quantile_seconds", tally->prefix);
+        labels_print(to, tally, label);
+        (void)fprintf(to, " %.6f\n", (double)tally_percentile(tally, 100 * strtod(quantiles[i], NULL)) / 1e6);
+    }
+}
+
 char *tally_render(const struct tally *tally, size_t *ret_n)
 {
     char *text = NULL;
@@ -231,6 +247,7 @@ char *tally_render(const struct tally *tally, size_t *ret_n)
     for (int i = 0; i < tally->rows_n; i++)
         row_print(to, tally, i);
     histogram_print(to, tally);
+    quantiles_print(to, tally);
     if (fclose(to) != 0)
         abort();
     return text;

@@ -27,7 +27,7 @@ void tally_close(struct tally *tally);
 void tally_add(struct tally *tally, int row, int64_t n);
 void tally_set(struct tally *tally, int row, int64_t n); /* of a gauge */
 int64_t tally_get(const struct tally *tally, int row);
-/* One latency; all of them make one histogram, `prefix`_latency_seconds. */
+/* One latency; all of them make one histogram, `prefix`_latency_seconds, and `prefix`_latency_quantile_seconds. */
 void tally_latency(struct tally *tally, int64_t microseconds);
 /* The latency that `percent` of 100 did not exceed, from the histogram (its buckets are 10 % apart); 0 if there was none. In microseconds. */
 int64_t tally_percentile(const struct tally *tally, double percent);

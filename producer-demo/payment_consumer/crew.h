@@ -17,6 +17,8 @@ struct crew {
     struct idset *witness; /* which events were delivered; counts duplicates, and no way may ask it */
     atomic_llong floor_ms; /* where the oldest partition of processed_messages begins; 0: it is not known yet */
     atomic_bool stopping;
+    atomic_llong first_us, last_us; /* of this process, by the monotonic clock: its first batch began, its last one was done; 0: none */
+    atomic_llong done;              /* deliveries of this process that are done */
     atomic_llong redeliver_percent; /* changes at run time */
 };
 

@@ -169,6 +169,17 @@ static void serve(struct crew *crew)
     keeper_join(keeper);
 }
 
+/* What this process did, for people and for the bench. */
+static void summary_print(struct crew *crew)
+{
+    double seconds = (double)(crew->last_us - crew->first_us) / 1e6;
+
+    if (crew->done > 0)
+        (void)fprintf(stderr, "payment-consumer: %s: %lld deliveries in %.3f s, %.0f a second; a batch took %.3f ms (p50), %.3f ms (p99)\n",
+                      crew->way->name, (long long)crew->done, seconds, (double)crew->done / (seconds > 0 ? seconds : 1e-6),
+                      (double)tally_percentile(crew->tally, 50) / 1e3, (double)tally_percentile(crew->tally, 99) / 1e3);
+}
+
 static int run(struct crew *crew)
 {
     const struct consumer_settings *s = crew->settings;
@@ -191,6 +202,7 @@ static int run(struct crew *crew)
         status = broker_wait(crew);
     if (status < 0) {
         serve(crew);
+        summary_print(crew);
         status = 0;
     }
 out:

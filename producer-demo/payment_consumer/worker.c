@@ -84,8 +84,13 @@ static bool ready_at_last(struct worker_thread *w)
 static void batch_count(struct worker_thread *w, struct delivery *const *batch, int n, int64_t started_us)
 {
     struct tally *tally = w->crew->tally;
+    int64_t ended_us = now_us(CLOCK_MONOTONIC);
+    long long never = 0;
 
-    tally_latency(tally, now_us(CLOCK_MONOTONIC) - started_us);
+    (void)atomic_compare_exchange_strong(&w->crew->first_us, &never, started_us);
+    w->crew->last_us = ended_us;
+    w->crew->done += n;
+    tally_latency(tally, ended_us - started_us);
     tally_add(tally, METRIC_APPLIED, deliveries_count(batch, n, DELIVERY_APPLIED));
     tally_add(tally, METRIC_SUPPRESSED, deliveries_count(batch, n, DELIVERY_SUPPRESSED));
     tally_add(tally, METRIC_LOST, deliveries_count(batch, n, DELIVERY_LOST));

@@ -77,6 +77,7 @@ TEST(demo_tally_text_is_of_prometheus)
                        "0\nmice_eaten_total{hole=\"1\",what=\"cheese\"} 3\n"));
     CHECK(strstr(text, "# TYPE mice_left gauge\nmice_left{hole=\"1\"} 0\n"));
     CHECK(strstr(text, "mice_latency_seconds_bucket{hole=\"1\",le=\"+Inf\"} 1\nmice_latency_seconds_sum{hole=\"1\"} 2.000000\n"));
+    CHECK(strstr(text, "mice_latency_quantile_seconds{hole=\"1\",quantile=\"0.99\"} 2."));
     CHECK(strstr(text, "mice_latency_seconds_bucket{hole=\"1\",le=\"0.000001\"} 0\n"));
     free(text);
     tally_close(tally);
