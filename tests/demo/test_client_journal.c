@@ -278,6 +278,7 @@ TEST_WITHIN(demo_client_journal_has_what_it_promised_after_a_kill, 60)
 {
     static char keys[PROMISES_MAX][37];
     int ends[2];
+    struct journal *journal;
     const struct journal_intent *left;
     size_t n, promised;
     pid_t writer;
@@ -288,7 +289,9 @@ TEST_WITHIN(demo_client_journal_has_what_it_promised_after_a_kill, 60)
     CHECK(close(ends[1]) == 0);
     promised = promises_read(ends[0], writer, keys);
     CHECK(promised >= 200);
-    left = journal_left(open_fine(), &n);
+    journal = open_fine();
+    left = journal_left(journal, &n);
     for (size_t i = 0; i < promised; i++)
         CHECK(is_left(left, n, keys[i]));
+    journal_close(journal);
 }
