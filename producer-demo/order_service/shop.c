@@ -32,7 +32,7 @@ const char *const shop_points[] = {
 
 void shop_count(const struct shop *shop, enum shop_count what)
 {
-    tally_add(shop->tally, what, 1);
+    tally_add(shop->tally, (int)what, 1);
 }
 
 void shop_answer_busy(const struct shop *shop, struct web_response *response, const char *detail)
