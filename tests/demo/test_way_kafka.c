@@ -8,13 +8,16 @@
 
 #define ORDERS 300
 
-static struct stream scene_start(void)
+static struct stream scene_on(struct kafka *broker)
 {
-    struct kafka *broker = test_allocate(sizeof *broker);
-
     *broker = kafka_start();
     kafka_topic_create(broker->bootstrap, "orders", STREAM_PARTITIONS, NULL);
     return stream_start(broker->bootstrap);
+}
+
+static struct stream scene_start(void)
+{
+    return scene_on(test_allocate(sizeof(struct kafka)));
 }
 
 static void caught_up(const struct stream *stream, const char *way)
@@ -150,5 +153,25 @@ TEST_WITHIN(demo_way_kafka_to_kafka_is_exact_while_partitions_wander, 500)
     caught_up(&stream, "kafka-to-kafka");
     for (int i = 0; i < 2; i++)
         stop(&p[i]);
+    exact(&stream);
+}
+
+/* A commit whose answer never comes happened, or did not; whoever goes on finds out first. */
+TEST_WITHIN(demo_way_kafka_to_kafka_is_exact_through_deaths_of_the_broker, 500)
+{
+    struct kafka *broker = test_allocate(sizeof *broker);
+    struct stream stream = scene_on(broker);
+    struct program p;
+
+    stream_place(&stream, ORDERS);
+    stream_repeat(&stream, 100);
+    p = stream_consumer(&stream, "kafka-to-kafka", (const char *[]){"--redeliver", "20", "--batch", "5", NULL});
+    for (int i = 0; i < 3; i++) {
+        WAIT_UNTIL(written(&stream) > 30 + 60 * i, 120);
+        kafka_kill(broker);
+        kafka_restart(broker);
+    }
+    caught_up(&stream, "kafka-to-kafka");
+    stop(&p);
     exact(&stream);
 }
