@@ -31,6 +31,7 @@ static rd_kafka_t *client_new(const struct consumer_settings *settings, const ch
         {"isolation.level", isolation},
         {"enable.partition.eof", "true"},
         {"reconnect.backoff.max.ms", "1000"},
+        {"log_level", "2"}, /* errors are told here */
     };
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     rd_kafka_t *client = NULL;
