@@ -113,7 +113,7 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo faulty check check-long mutants-real release-check demo demo-table bench bench-unique layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo schemathesis faulty check check-long mutants-real release-check demo demo-table bench bench-unique layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -309,6 +309,16 @@ test-e2e: all $(tools) $(crash) ## whole relays, stopped and killed under load, 
 
 test-demo: all faulty $(tools) $(if $(filter demo,$(suites)),$(B)/test-demo) ## the services of the demo: the HTTP API, keys, consumers, kills
 	@tests/totals.sh $(run_demo)
+
+# EXAMPLES=n, SEED=n: tests/schemathesis/run.sh.
+export EXAMPLES
+schemathesis: all $(tools) $(if $(filter demo,$(suites)),$(B)/test-demo) build/schemathesis/venv/ready ## requests made up from the API's description: 200 an operation, nothing found
+	@tests/totals.sh 'tests/schemathesis/suite.sh $(B)/test-demo'
+
+build/schemathesis/venv/ready: tests/schemathesis/requirements.txt | $(early)
+	@rm -rf $(@D)
+	@echo '  VENV  $(@D)'
+	$(Q)python3 -m venv $(@D) && $(@D)/bin/pip install -q --disable-pip-version-check -r $< && touch $@
 
 # The relay that the crash tests' fault points are for.
 faulty: | $(early)

@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 packages='build-essential pkg-config libpq-dev librdkafka-dev libuv1-dev libmicrohttpd-dev libjansson-dev libsystemd-dev
-    libcurl4-openssl-dev libhiredis-dev libssl-dev redis-server
+    libcurl4-openssl-dev libhiredis-dev libssl-dev redis-server python3-venv
     postgresql-15 pgbouncer clang clang-format libclang-rt-14-dev cppcheck valgrind libc6-dbg prometheus openjdk-17-jre-headless maven procps faketime curl
     libjs-chart.js chromium chromium-driver python3-selenium'
 

@@ -130,7 +130,7 @@ int main(int argc, char **argv)
                         .threads = 16,
                         .timeout_s = 10,
                         .shop = {.topic = "orders",
-                                 .card_url = "http://127.0.0.1:8081",
+                                 .card_url = "http://127.0.0.1:8082",
                                  .wait_ms = 2000,
                                  .lease_ms = 15000,
                                  .card_ms = 5000,
