@@ -195,13 +195,13 @@ redis_start() { # false: there is no Redis on this machine
     say "Redis at $redis"
 }
 
-# A window of 60 rows: a kill costs no more duplicates than that. Thousands would do, and at-most-once, which knows no ids, would gain by
-# these copies more than it loses by its own fault.
+# Few duplicates for a kill where they would drown what else there is to see: at-most-once, which knows no ids, gains by the relay's copies
+# what it loses by its own fault.
 relay_start() { # [NAME]
     local name=${1:-relay}
     [ -n "${ports[$name]:-}" ] || ports[$name]=$(free_port)
     start "$name" "$build/outbox-relay" run --database "$database" --kafka.bootstrap.servers "$kafka" --lease-ttl-ms 2000 \
-        --listen "127.0.0.1:${ports[$name]}" --fetch-rows 60 --window-rows 60
+        --listen "127.0.0.1:${ports[$name]}" ${pids[broker]:+--fetch-rows 60 --window-rows 60}
 }
 
 listens() { ask "http://127.0.0.1:${ports[$1]}/healthz"; }
@@ -320,6 +320,7 @@ ways_are_done() {
 }
 
 catch_up() { # SECONDS: the relay has published all, then each way has committed all of it
+    behind=outbox-relay
     wait_for "$1" relay_is_done || return 1
     wait_for "$1" ways_are_done
 }
