@@ -316,7 +316,15 @@ relay_is_done() { [ "$(sql 'SELECT count(*) FROM outbox.event WHERE sent_at IS N
 ways_are_done() {
     behind=$("$build/oracle" lag "$kafka" "$topic" "${ways[@]/#/payment-}" 2>>"$folder/oracle.log") || return 1
     behind=$(awk '$2 != 0 { print substr($1, 9) }' <<<"$behind")
-    [ -z "$behind" ]
+    [ -z "$behind" ] && output_is_copied
+}
+
+# The ledger of kafka-to-kafka is a topic, and what is asked here is its copy.
+output_is_copied() {
+    [[ " ${ways[*]} " != *" kafka-to-kafka "* ]] || [ "$(applied kafka-to-kafka)" -ge "$(sql 'SELECT count(*) FROM outbox.event')" ] || {
+        behind=kafka-to-kafka
+        return 1
+    }
 }
 
 catch_up() { # SECONDS: the relay has published all, then each way has committed all of it
@@ -335,7 +343,8 @@ metric() { # WAY NAME: of its /metrics, in sum over the labels
 applied() { # WAY
     case $1 in
     version) sql "SELECT coalesce(sum(version), 0) FROM $(ledger version).fact" ;; # the newest fact stands for all before it
-    passthrough | kafka-to-kafka) metric "$1" payment_applied_total ;;
+    passthrough) metric "$1" payment_applied_total ;;
+    kafka-to-kafka) sql "SELECT count(*) FROM $(ledger kafka-to-kafka).output" ;;
     *) sql "SELECT count(*) FROM $(ledger "$1").entry" ;;
     esac
 }
@@ -381,7 +390,7 @@ way_is_whole() { # WAY
         WHERE coalesce(i.cents, 0) <> coalesce(b.cents, 0)")
     [ "$wrong" = 0 ] || return 1
     case $1 in
-    unique | version) [ "$(applied "$1")" = "$(sql 'SELECT count(*) FROM outbox.event')" ] ;;
+    unique | version | kafka-to-kafka) [ "$(applied "$1")" = "$(sql 'SELECT count(*) FROM outbox.event')" ] ;;
     esac
 }
 
