@@ -81,7 +81,7 @@ void lease_seen(struct lease *l, uint64_t now_ms, int64_t beat, uint64_t beat_tt
 
 int64_t lease_silent_beat(const struct lease *l, uint64_t now_ms)
 {
-    return l->beat != 0 && now_ms - l->beat_ms > l->beat_ttl_ms + l->margin_ms ? l->beat : 0;
+    return now_ms - l->beat_ms > l->beat_ttl_ms + l->margin_ms ? l->beat : 0;
 }
 
 void lease_failed(struct lease *l, uint64_t retry_ms)

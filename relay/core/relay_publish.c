@@ -32,13 +32,11 @@ static void acked_behind(struct relay *r, uint32_t lane, uint32_t key)
     uint32_t main_lane = relay_lane_main(r, lane);
     bool probe = lane != main_lane;
 
-    if (probe && key != KEYS_NONE && behind_is(b, relay_key_record(r, key)) && behind_attempts(b, relay_key_record(r, key)) > 0) {
+    if (probe && key != KEYS_NONE)
         behind_acked(b, relay_key_record(r, key));
-        r->dirty = true;
-    }
     if (main_lane != TOPICS_NO_LANE && behind_probes(b, main_lane))
         relay_suspicion_ends(r, main_lane, true);
-    else if (!probe && behind_suspect(b, lane))
+    else
         behind_acked(b, lane);
     if (probe && behind_probes(b, topic_record) && probes_are_clear(r, topic)) {
         behind_acked(b, topic_record);

@@ -77,11 +77,13 @@ function tokens_flip(i, text, parts, count, at, token, tail, out, k) {
 # The earlier or later, smaller or larger of two is kept, `a < b ? a : b` or `if (... a < b)` before `b = a;`: of equals it may be either.
 function keeps_one_of(i, text, parts, count, at, a, b, yes, no) {
     a = parts[at - 1]; b = parts[at + 1]
-    if (at > 2 && parts[at - 2] ~ /^([-+*\/%^&|]|<<|>>)$/) return 0
-    sub(/^.*\(/, "", a)
+    if (!sub(/^.*\(/, "", a) && at > 2 && parts[at - 2] ~ /^([-+*\/%^&|]|<<|>>)$/) return 0
     if (parts[at + 2] == "?") {
         yes = parts[at + 3]; no = parts[at + 5]
-        return parts[at + 4] == ":" && sub(/[;,)}]+$/, "", no) && (yes == a && no == b || yes == b && no == a)
+        if (parts[at + 4] != ":" || no !~ /[;,)}]$/ || yes != a && yes != b) return 0
+        sub(/[;,}]+$/, "", no)
+        while (no != (yes == a ? b : a) && sub(/\)$/, "", no)) continue
+        return no == (yes == a ? b : a)
     }
     if (text !~ /^ *(if|while) \(.*\)$/ || at + 1 < count) return 0
     sub(/\)+$/, "", b)

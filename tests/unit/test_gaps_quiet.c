@@ -280,3 +280,24 @@ TEST(gaps_keep_their_age_when_the_middle_closes)
     SEE(g, 2);
     CHECK_EQ(gaps_oldest_ms(g), 50);
 }
+
+/* Active ones that are not waited for take no room from a quiet one, which is known for the next round. */
+TEST(gaps_know_the_quiet_before_their_round)
+{
+    struct gaps *g = gaps_new();
+    const struct relay_writer many[] = {{.vxid = 1}, {.vxid = 2}, {.vxid = 3}, {.vxid = 72, .quiet_since = 5}, {.vxid = 71}};
+
+    SEE(g, 1, 3);
+    ask(g, 3, ACTIVE(71), nobody);
+    SEE(g, 6);
+    for (unsigned i = 0; i < 2; i++) {
+        gaps_writers_begin(g);
+        gaps_writers_end(g, 6, many, 5);
+    }
+    ask(g, 6, QUIET(72, 5), nobody);
+    SEE(g, 8);
+    CHECK_GAPS(g, 4, 5, 7, 7);
+    ask(g, 8, QUIET(72, 5), nobody);
+    SEE_NOTHING(g);
+    CHECK_GAPS(g, 4, 5); /* it had drawn nothing above 6 */
+}

@@ -188,3 +188,21 @@ TEST(relay_lane_that_was_stuck_is_tried_with_one_row)
     stage_page(s, "1/1 2/1 3/1");
     CHECK_EQ(view(s).window_rows, 1);
 }
+
+/* A question that fails is no answer: the gap's writer is still there. */
+TEST(relay_gap_stays_open_when_the_writers_cannot_be_asked_for)
+{
+    struct stage *s = stage_plain();
+
+    stage_fetch(s, "1 3/1");
+    stage_idle(s, RELAY_WRITERS, 1000);
+    stage_writers(s, 3, "71");
+    stage_idle(s, RELAY_WRITERS, 1000);
+    stage_fail(s, RELAY_WRITERS);
+    stage_idle_for(s, 200);
+    CHECK_EQ(view(s).open_gaps, 1);
+    stage_idle(s, RELAY_WRITERS, 1000);
+    stage_writers(s, 3, "72");
+    stage_idle_for(s, 200);
+    CHECK_EQ(view(s).open_gaps, 0);
+}

@@ -127,3 +127,26 @@ TEST(relay_marks_again_as_many_as_it_keeps)
     }
     CHECK(s->asked[RELAY_FETCH]);
 }
+
+/* Whichever of them. */
+TEST(relay_tells_the_last_row_that_the_database_has_lost)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s = stage_set(&limits);
+    const int64_t missed[] = {2, 4};
+
+    stage_fetch(s, "1/0 2/1 3/2 4@1");
+    for (row_slot slot = 0; slot < limits.window_rows; slot++) {
+        if (s->handed[slot])
+            relay_on_delivered(s->relay, s->now_ms, slot);
+    }
+    stage_run(s);
+    CHECK_STR(stage_marks(s), "1 2 3 4");
+    s->asked[RELAY_MARK] = false;
+    relay_on_marked(s->relay, s->now_ms, missed, 2);
+    stage_forget_notes(s);
+    stage_run(s);
+    CHECK_EQ(stage_told_n(s, RELAY_NOTE_PHANTOM), 2);
+    CHECK(s->noted[0].id == 2 && s->noted[0].event_id.bytes[0] == 2 && s->noted[0].topic == 0);
+    CHECK(s->noted[1].id == 4 && s->noted[1].event_id.bytes[0] == 4 && s->noted[1].topic == 1);
+}

@@ -49,15 +49,16 @@ TEST(window_probe_lane_doubles_its_flights)
 
 TEST(window_probe_lane_does_not_double_what_is_enough)
 {
-    struct window *w = window_with(0);
+    struct window *w = window_init(test_allocate(window_size(RIG_ROWS, RIG_LANES)), RIG_ROWS, RIG_BYTES, RIG_LANES, 4);
 
+    window_lane_open(w, PROBE, false, true);
     for (int64_t id = 1; id <= 5; id++) {
         row_slot s = rig_admit(w, PROBE, id);
 
         CHECK_EQ(probe_hand(w), s);
         window_ack(w, 0, s);
     }
-    CHECK_EQ(window_lane_share(w, PROBE), 4); /* the first that is no less than RIG_SHARE */
+    CHECK_EQ(window_lane_share(w, PROBE), 4);
 }
 
 TEST(window_probe_lane_begins_anew_when_a_row_comes_back)
