@@ -113,7 +113,7 @@ for_sim  := $(sim) $(mutant_sims)
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo schemathesis faulty check check-long mutants-real release-check demo demo-table bench bench-unique layers lint format format-check install uninstall clean deps \
+.PHONY: all everything help test test-unit test-sim test-explore explore explore-mutants mutate test-edge test-e2e test-demo test-panel schemathesis faulty check check-long mutants-real release-check demo demo-table bench bench-unique layers lint format format-check install uninstall clean deps \
   fuzz FORCE
 
 all: $(relay) $(demos) ## build/release/outbox-relay and the programs of the demo (default)
@@ -354,6 +354,9 @@ fuzz: $(fuzzers) ## run each fuzzer for FUZZ_SECONDS (20)
 
 demo: all $(tools) ## the chain of services and its page; without a terminal half a minute of it, with kills; REAL=1: all ways, WAYS="none unique": some
 	@BUILD=$(B) producer-demo/demo.sh
+
+test-panel: all $(tools) ## the demo's page in a real Chromium, every button looked up in PostgreSQL and Kafka; pictures in build/panel
+	@BUILD=$(B) tests/totals.sh '/usr/bin/python3 tests/panel/run.py'
 
 demo-table: all $(tools) ## what each way to deal with duplicates makes of one scripted scenario, on a real Kafka; SEED=n, WAYS="..."
 	@BUILD=$(B) SEED=$(SEED) producer-demo/demo_table.sh

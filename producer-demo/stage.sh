@@ -80,7 +80,7 @@ stage_look() {
     stage_tell
 }
 
-# Until Ctrl-C.
+# Until Ctrl-C. Bash would report each child that died of a signal, and here they do on purpose.
 stage_keep() {
     mapfile -t stage_names < <(for name in "${!pids[@]}"; do [ "$name" = panel ] || echo "$name"; done)
     while running panel; do
@@ -88,4 +88,4 @@ stage_keep() {
         sleep 0.2
     done
     die 'the page ended by itself' panel
-}
+} 2>/dev/null
