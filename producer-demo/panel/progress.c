@@ -19,14 +19,13 @@ struct ends {
 };
 
 struct group {
-    const char *name;
+    rd_kafka_t *client;
     int64_t settled_ms[ROUNDS_KEPT]; /* the newest last */
     int64_t lag;
 };
 
 struct progress {
-    rd_kafka_t *client;
-    rd_kafka_queue_t *queue;
+    rd_kafka_t *client; /* asks for the topic's ends */
     char *topic;
     int partitions_n, groups_n;
     pthread_t thread;
@@ -122,40 +121,22 @@ static void group_note(struct progress *progress, struct group *group, const int
     pthread_mutex_unlock(&progress->mutex);
 }
 
-static void offsets_take(struct progress *progress, struct group *group, rd_kafka_event_t *event)
-{
-    const rd_kafka_ListConsumerGroupOffsets_result_t *result = rd_kafka_event_ListConsumerGroupOffsets_result(event);
-    size_t n = 0;
-    const rd_kafka_group_result_t **results = result ? rd_kafka_ListConsumerGroupOffsets_result_groups(result, &n) : NULL;
-    const rd_kafka_topic_partition_list_t *list = n == 1 ? rd_kafka_group_result_partitions(results[0]) : NULL;
-    int64_t offsets[PARTITIONS_MAX] = {0};
-
-    if (rd_kafka_event_error(event) || !list || rd_kafka_group_result_error(results[0]))
-        return;
-    for (int i = 0; i < list->cnt; i++)
-        if (list->elems[i].offset > 0 && list->elems[i].partition < PARTITIONS_MAX) /* negative: none yet */
-            offsets[list->elems[i].partition] = list->elems[i].offset;
-    group_note(progress, group, offsets);
-}
-
+/* Each group is asked for by a client of its own that never joins it. librdkafka could ask for all with one (ListConsumerGroupOffsets), but
+ * 2.0.2 aborts there when the broker goes away meanwhile. */
 static void group_read(struct progress *progress, struct group *group)
 {
-    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(progress->client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
     rd_kafka_topic_partition_list_t *list = partitions_list(progress, RD_KAFKA_OFFSET_INVALID);
-    rd_kafka_ListConsumerGroupOffsets_t *question = rd_kafka_ListConsumerGroupOffsets_new(group->name, list);
-    rd_kafka_event_t *event;
-    char why[128];
+    int64_t offsets[PARTITIONS_MAX] = {0};
 
-    (void)rd_kafka_AdminOptions_set_request_timeout(options, 2000, why, sizeof why);
-    rd_kafka_ListConsumerGroupOffsets(progress->client, &question, 1, options, progress->queue);
-    event = rd_kafka_queue_poll(progress->queue, 5000);
-    if (event) {
-        offsets_take(progress, group, event);
-        rd_kafka_event_destroy(event);
+    if (rd_kafka_committed(group->client, list, 2000) == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        for (int i = 0; i < list->cnt; i++)
+            if (list->elems[i].offset > 0) /* negative: none yet */
+                offsets[list->elems[i].partition] = list->elems[i].offset;
+        group_note(progress, group, offsets);
     }
-    rd_kafka_ListConsumerGroupOffsets_destroy(question);
     rd_kafka_topic_partition_list_destroy(list);
-    rd_kafka_AdminOptions_destroy(options);
+    for (rd_kafka_message_t *told; (told = rd_kafka_consumer_poll(group->client, 0));)
+        rd_kafka_message_destroy(told); /* errors of the connection, which the offsets tell as well */
 }
 
 /* Wait until the next round; false: stop. */
@@ -188,7 +169,7 @@ static void *progress_run(void *context)
     return NULL;
 }
 
-static struct progress *progress_allocate(const char *topic, const char *const *groups, int groups_n)
+static struct progress *progress_allocate(const char *topic, int groups_n)
 {
     struct progress *progress = calloc(1, sizeof *progress + (size_t)groups_n * sizeof *progress->groups);
     pthread_condattr_t monotonic;
@@ -197,7 +178,7 @@ static struct progress *progress_allocate(const char *topic, const char *const *
         abort();
     progress->groups_n = groups_n;
     for (int g = 0; g < groups_n; g++)
-        progress->groups[g] = (struct group){.name = groups[g], .lag = -1};
+        progress->groups[g] = (struct group){.lag = -1};
     progress->answered_ms = -60000;
     pthread_mutex_init(&progress->mutex, NULL);
     (void)pthread_condattr_init(&monotonic);
@@ -216,22 +197,47 @@ static void progress_free(struct progress *progress)
     free(progress);
 }
 
+/* A client that is silent about outages, since they are shown. `group` NULL: of no group. NULL: ret_reason says why not. */
+static rd_kafka_t *client_open(const char *kafka, const char *group, char *ret_reason, unsigned long reason_size)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_t *client;
+
+    if (rd_kafka_conf_set(conf, "bootstrap.servers", kafka, ret_reason, reason_size) != RD_KAFKA_CONF_OK ||
+        rd_kafka_conf_set(conf, "reconnect.backoff.max.ms", "1000", ret_reason, reason_size) != RD_KAFKA_CONF_OK ||
+        (group && rd_kafka_conf_set(conf, "group.id", group, ret_reason, reason_size) != RD_KAFKA_CONF_OK))
+        abort();
+    rd_kafka_conf_set_log_cb(conf, NULL);
+    client = rd_kafka_new(group ? RD_KAFKA_CONSUMER : RD_KAFKA_PRODUCER, conf, ret_reason, reason_size);
+    if (!client)
+        rd_kafka_conf_destroy(conf);
+    else if (group)
+        (void)rd_kafka_poll_set_consumer(client);
+    return client;
+}
+
+static void clients_close(struct progress *progress)
+{
+    for (int g = 0; g < progress->groups_n; g++)
+        if (progress->groups[g].client)
+            rd_kafka_destroy(progress->groups[g].client);
+    if (progress->client)
+        rd_kafka_destroy(progress->client);
+}
+
 struct progress *progress_open(const char *kafka, const char *topic, const char *const *groups, int groups_n, char *ret_reason,
                                unsigned long reason_size)
 {
-    struct progress *progress = progress_allocate(topic, groups, groups_n);
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    struct progress *progress = progress_allocate(topic, groups_n);
+    bool opened = (progress->client = client_open(kafka, NULL, ret_reason, reason_size));
 
-    if (rd_kafka_conf_set(conf, "bootstrap.servers", kafka, ret_reason, reason_size) != RD_KAFKA_CONF_OK ||
-        rd_kafka_conf_set(conf, "reconnect.backoff.max.ms", "1000", ret_reason, reason_size) != RD_KAFKA_CONF_OK)
-        abort();
-    rd_kafka_conf_set_log_cb(conf, NULL); /* an outage is shown, not logged */
-    progress->client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, ret_reason, reason_size);
-    if (!progress->client) {
+    for (int g = 0; opened && g < groups_n; g++)
+        opened = (progress->groups[g].client = client_open(kafka, groups[g], ret_reason, reason_size));
+    if (!opened) {
+        clients_close(progress);
         progress_free(progress);
         return NULL;
     }
-    progress->queue = rd_kafka_queue_new(progress->client);
     if (pthread_create(&progress->thread, NULL, progress_run, progress) != 0)
         abort();
     return progress;
@@ -244,8 +250,7 @@ void progress_close(struct progress *progress)
     pthread_cond_signal(&progress->changed);
     pthread_mutex_unlock(&progress->mutex);
     (void)pthread_join(progress->thread, NULL);
-    rd_kafka_queue_destroy(progress->queue);
-    rd_kafka_destroy(progress->client);
+    clients_close(progress);
     progress_free(progress);
 }
 

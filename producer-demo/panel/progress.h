@@ -9,7 +9,7 @@
 
 struct progress;
 
-/* `groups` are the names of n groups, lent for ever. NULL: ret_reason says why not. An unreachable broker is no reason. */
+/* `groups` are the names of n groups, lent until it returns. NULL: ret_reason says why not. An unreachable broker is no reason. */
 struct progress *progress_open(const char *kafka, const char *topic, const char *const *groups, int groups_n, char *ret_reason,
                                unsigned long reason_size);
 void progress_close(struct progress *progress);

@@ -24,7 +24,8 @@ def client(port, until):
             answer = connection.getresponse()
             again = time.monotonic() + 60
             while time.monotonic() < min(again, until):
-                received += answer.readline().startswith(b'data: ')
+                line = answer.readline()  # first: what is added to is read before the call
+                received += line.startswith(b'data: ')
             connection.close()
         except OSError:
             time.sleep(1)
