@@ -133,7 +133,7 @@ TEST(relay_key_of_a_probed_row_without_a_partition_waits)
     CHECK(!s->asked[RELAY_CATCH_UP]); /* not at once */
     stage_idle(s, RELAY_TOPIC, 1000);
     stage_topic(s, 4, 6, 0);
-    stage_drain(s); /* numbers are free again */
+    stage_drain(s);                                                       /* numbers are free again */
     for (unsigned i = 0; i < 10 && strstr(s->probed, "2") == NULL; i++) { /* the key of 6 may be the first */
         stage_idle_for(s, 200);
         if (s->asked[RELAY_CATCH_UP])
