@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "producer-demo/lib/options.h"
 #include "producer-demo/lib/points.h"
