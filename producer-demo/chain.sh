@@ -349,21 +349,11 @@ applied() { # WAY
     esac
 }
 
-# The time of a batch that PERCENT of all did not exceed, in milliseconds.
-percentile() { # WAY PERCENT
-    ask "http://127.0.0.1:${ports[$1]}/metrics" | awk -v percent="$2" '
-        /^payment_latency_seconds_bucket/ {
-            match($0, /le="[^"]*"/)
-            bound[++n] = substr($0, RSTART + 4, RLENGTH - 5)
-            count[n] = $NF
-        }
-        END {
-            for (i = 1; i <= n; i++)
-                if (count[i] >= count[n] * percent / 100) break
-            if (n == 0 || count[n] == 0) print "-"
-            else if (bound[i] == "+Inf") printf ">%.1f\n", bound[n - 1] * 1000
-            else printf "%.1f\n", bound[i] * 1000
-        }'
+# The time of a batch that QUANTILE of all (0.5, 0.99) did not exceed, in milliseconds.
+quantile() { # WAY QUANTILE
+    ask "http://127.0.0.1:${ports[$1]}/metrics" | awk -v "wanted=quantile=\"$2\"" '
+        /^payment_latency_quantile_seconds/ && index($0, wanted) { ms = $NF * 1000 }
+        END { printf ms > 0 ? "%.1f\n" : "-\n", ms }'
 }
 
 declare -A drifts=()
@@ -376,7 +366,7 @@ ways_table() { # sets drifts
         drifts[$way]=$(drift "$way")
         printf '  %-15s %9s %15s %12s %11s %9s %9s\n' "$way" "$(grouped "$(applied "$way")")" "$(money "${drifts[$way]}")" \
             "$(grouped "$(metric "$way" payment_duplicates_total)")" "$(grouped "$(metric "$way" payment_suppressed_total)")" \
-            "$(percentile "$way" 50)" "$(percentile "$way" 99)"
+            "$(quantile "$way" 0.5)" "$(quantile "$way" 0.99)"
     done
     for line in ${skipped[@]+"${skipped[@]}"}; do
         printf '  %-15s skipped: it %s\n' "${line%%|*}" "${line#*|}"
