@@ -353,7 +353,7 @@ applied() { # WAY
 quantile() { # WAY QUANTILE
     ask "http://127.0.0.1:${ports[$1]}/metrics" | awk -v "wanted=quantile=\"$2\"" '
         /^payment_latency_quantile_seconds/ && index($0, wanted) { ms = $NF * 1000 }
-        END { printf ms > 0 ? "%.1f\n" : "-\n", ms }'
+        END { printf (ms > 0 ? "%.1f\n" : "-\n"), ms }'
 }
 
 declare -A drifts=()
