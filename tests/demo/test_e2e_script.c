@@ -29,7 +29,7 @@ static struct process demo_start(const char *orders)
 
     (void)snprintf(count, sizeof count, "ORDERS=%s", orders);
     return process_start((const char *[]){"setsid", "bash", TEST_SOURCE_FOLDER "/producer-demo/demo.sh", NULL},
-                         (const char *[]){mark(), "BUILD=" TEST_BUILD_FOLDER, count, NULL}, NULL);
+                         (const char *[]){mark(), "BUILD=" TEST_BUILD_FOLDER, "STAY=no", "RATE=60", count, NULL}, NULL);
 }
 
 static bool is_marked(const char *pid)
