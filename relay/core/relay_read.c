@@ -145,7 +145,6 @@ void relay_on_lease(struct relay *r, uint64_t now_ms, uint64_t asked_at_ms, cons
     if (saved->incarnation_lost)
         relay_marks_again(r);
     r->marks_first = window_acked(relay_window(r)) > 0 || r->marking || r->again_n > 0;
-    r->settled_rows = 0;
     r->dirty = true;
     r->page_dirty = true;
     pace_read_now(&r->pace, now_ms);

@@ -6,7 +6,7 @@
 #   SAMPLE=n SEED=s mutate.sh [FILE...]    n of them, chosen by s (default 100 and 1; SAMPLE=all, SAMPLE=listed: those of SURVIVORS.md)
 #   SEEDS=n        of the simulator for each (default 400)      UNIT=1    ask the unit tests only      BUILD=build/release
 #
-# The last line is `N passed, M failed`: one passed, if of 100 that change something 85 are noticed, and what is listed is true.
+# The last line is `N passed, M failed`: one passed, if of 100 that change something 85 are noticed (of a sample), and what is listed is true.
 cd "$(dirname "$0")/../.." || exit 2
 build=${BUILD:-build/release} out=${OUT:-build/mutate}
 sample=${SAMPLE:-100} seed=${SEED:-1} survivors=${SURVIVORS:-tests/mutate/SURVIVORS.md}
@@ -86,7 +86,7 @@ while IFS=$tab read -r file line number function kind old new before known; do
     fi
 done <"$out/list"
 
-awk -F'\t' -v seed="$seed" -v listed="$listed" '
+awk -F'\t' -v seed="$seed" -v sample="$sample" -v listed="$listed" '
     { sub(/:.*/, "", $1); all++; by[$1]++; known[$2] += $1 == "survives"; wrong += $1 != "survives" && $2 != "" }
     END {
         nothing = by["equal"] + by["same"] + known["equivalent"]
@@ -96,7 +96,7 @@ awk -F'\t' -v seed="$seed" -v listed="$listed" '
             seed, all, by["stillborn"], nothing, by["equal"], by["same"], known["equivalent"]
         printf "of %d that change something %d are noticed (%.1f %%): unit %d, sim %d, explore %d; of those that are not %d are listed\n",
             n, noticed, n ? 100 * noticed / n : 0, by["unit"], by["sim"], by["explore"], known["unnoticed"]
-        good = all > 0 && noticed >= 0.85 * n && wrong == 0 && listed
+        good = all > 0 && (noticed >= 0.85 * n || sample == "listed") && wrong == 0 && listed
         printf "%d passed, %d failed\n", good, !good
         exit !good
     }' "$out/result"

@@ -248,6 +248,12 @@ TEST(relay_saves_early_after_many_rows)
     stage_await(s, RELAY_MARK, 100);
     stage_mark(s, 0);
     CHECK_STR(stage_saving(s), "floor 3");
+    stage_save(s);
+    stage_fetch(s, "4 5/1 6/2"); /* and again */
+    stage_deliver(s, "4 5 6");
+    stage_await(s, RELAY_MARK, 100);
+    stage_mark(s, 0);
+    CHECK_STR(stage_saving(s), "floor 6");
 }
 
 /* A save that failed is tried again, though nothing else happens. */

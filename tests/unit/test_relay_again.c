@@ -206,3 +206,35 @@ TEST(relay_gap_stays_open_when_the_writers_cannot_be_asked_for)
     stage_idle_for(s, 200);
     CHECK_EQ(view(s).open_gaps, 0);
 }
+
+TEST(relay_that_stops_takes_no_lease)
+{
+    struct stage *s = stage_plain();
+
+    s->answered &= ~STAGE_ANSWERS(RELAY_LEASE_TAKE);
+    stage_fetch(s, "1");
+    relay_on_stop(s->relay, s->now_ms);
+    stage_lose(s);
+    stage_pass(s, s->limits.shutdown_ms / 2); /* connected again, and 1 has no report yet */
+    CHECK(view(s).connected && view(s).handed_rows == 1);
+    CHECK(!s->asked[RELAY_LEASE_TAKE]);
+}
+
+/* Even the lane with the first of all numbers. */
+TEST(relay_first_lane_that_stuck_without_the_lease_goes_behind_with_it)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.lanes_max = 2;
+    s = stage_set(&limits);
+    stage_fetch(s, "1"); /* waits for its topic first, without a lane of its own */
+    stage_drain(s);
+    stage_fetch(s, "2/1"); /* the number of that */
+    s->answered &= ~STAGE_ANSWERS(RELAY_LEASE_TAKE);
+    stage_lose(s);
+    stage_await(s, RELAY_LEASE_TAKE, 1000);
+    stage_pass(s, limits.stuck_ms + 1);
+    stage_grant(s, 1, "");
+    CHECK_EQ(view(s).behind_lanes, 1);
+}
