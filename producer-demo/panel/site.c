@@ -94,6 +94,20 @@ static void press(const struct panel *panel, const char *button, const struct we
     json_decref(arguments);
 }
 
+/* Every page that is open holds a connection; nobody needs more of them than this. */
+#define READERS_MAX 64
+
+static void events_serve(const struct panel *panel, struct web_response *response)
+{
+    if (web_feed_readers(panel->feed) >= READERS_MAX) {
+        web_response_problem(response, 503, "too many pages are open", "close some; there can be %d", READERS_MAX);
+        return;
+    }
+    response->status = 200;
+    response->content_type = "text/event-stream";
+    response->feed = panel->feed;
+}
+
 static bool get_serve(const struct panel *panel, const char *path, struct web_response *response)
 {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -102,9 +116,7 @@ static bool get_serve(const struct panel *panel, const char *path, struct web_re
             return true;
         }
     if (strcmp(path, "/events") == 0) {
-        response->status = 200;
-        response->content_type = "text/event-stream";
-        response->feed = panel->feed;
+        events_serve(panel, response);
         return true;
     }
     if (strcmp(path, "/history") == 0) {
