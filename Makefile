@@ -244,6 +244,13 @@ mutable_relay := $(relay_src) $(main_src)
 build/mutant-%/outbox-relay: $(call objects,$(mutable_relay)) $(B)/obj/schema.o $(wildcard relay/*/*.h)
 	$(call mutant_build,$(mutable_relay),$(B)/obj/schema.o,$(lib_libs))
 
+# The same of the order service, for tests/demo/test_service_kill.c.
+service_mutants := KEY_ALONE EVENT_ID_NEW
+mutant_services := $(if $(SAN),,$(foreach m,$(service_mutants),build/mutant-$(m)/order-service))
+mutable_service := $(wildcard producer-demo/order_service/*.c)
+build/mutant-%/order-service: $(call objects,$(mutable_service)) $(B)/libdemo.a $(wildcard producer-demo/*/*.h)
+	$(call mutant_build,$(mutable_service),$(B)/libdemo.a,$(demo_libs) $(lib_libs))
+
 # libFuzzer; each fuzzer may use every module of the relay.
 fuzz_cc := clang -std=c17 -D_GNU_SOURCE -I. -Ibuild/fuzz -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
 build/fuzz/obj/%.o: %.c | $(early)
@@ -280,7 +287,7 @@ export TEST_RELAY_BINARY ?= $(CURDIR)/$(B)/outbox-relay
 faulty_variant := $(if $(SAN),$(subst $(comma),-,$(SAN)),release)-faults$(if $(findstring clang,$(CC)),-clang)
 export TEST_FAULTS_BINARY ?= $(CURDIR)/build/$(faulty_variant)/outbox-relay
 
-test: all $(tools) $(programs) $(for_sim) $(explore) $(mutant_explores) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
+test: all $(tools) $(programs) $(mutant_services) $(for_sim) $(explore) $(mutant_explores) ## unit tests, simulator and mutants, edges and end to end against real PostgreSQL and Kafka
 	@tests/totals.sh $(run_unit) $(run_sim) $(run_explore) $(run_edge) $(run_e2e) $(run_demo)
 
 test-unit: $(for_unit) ## the modules, without any service
@@ -307,7 +314,7 @@ test-edge: all $(tools) $(if $(filter edge,$(suites)),$(B)/test-edge) ## each ed
 test-e2e: all $(tools) $(crash) ## whole relays, stopped and killed under load, judged by the oracle
 	@tests/totals.sh $(run_e2e)
 
-test-demo: all faulty $(tools) $(if $(filter demo,$(suites)),$(B)/test-demo) ## the services of the demo: the HTTP API, keys, consumers, kills
+test-demo: all faulty $(tools) $(mutant_services) $(if $(filter demo,$(suites)),$(B)/test-demo) ## the services of the demo: the HTTP API, keys, consumers, kills
 	@tests/totals.sh $(run_demo)
 
 # EXAMPLES=n, SEED=n: tests/schemathesis/run.sh.

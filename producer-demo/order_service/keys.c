@@ -155,7 +155,9 @@ enum claim_verdict claim_take_over(struct work *work, struct claim *claim)
         return CLAIM_BUSY;
     claim_derive(claim, work_number(work, 0, 3));
     claim->lock_token = work_number(work, 0, 0);
+#ifndef MUTANT_KEY_ALONE /* which has stored none yet */
     (void)snprintf(claim->event_id, sizeof claim->event_id, "%s", work_text(work, 0, 1));
+#endif
     (void)snprintf(claim->refund_id, sizeof claim->refund_id, "%s", work_text(work, 0, 2));
     shop_count(work->shop, COUNT_KEY_TAKEOVER);
     return CLAIM_TAKEN_OVER;

@@ -19,8 +19,10 @@ struct service_rig service_start(const char *const *arguments);
 /* The same with another binary (a mutant). */
 struct service_rig service_start_of(const char *binary, const char *const *arguments);
 #define SERVICE_START(...) service_start((const char *const[]){__VA_ARGS__, NULL})
-/* After it died; without its last two arguments if `keep` is false (a --fault). Waits until it listens. */
-void service_restart(struct service_rig *rig, bool keep);
+/* After it died. Waits until it listens. */
+void service_restart(struct service_rig *rig);
+/* Arm a fault point: "NAME:N:ACTION". */
+void service_fault(const struct service_rig *rig, const char *point);
 
 #define SERVICE_ORDER "{\"customer\":\"Ada\",\"address\":\"1 Main St\",\"amount_cents\":1000}"
 #define SERVICE_JSON  "Content-Type: application/json\r\n"
@@ -33,7 +35,9 @@ struct wire_answer service_insist(struct service_rig *rig, const char *path, con
 /* Place an order with that key; returns its id, lent until the 16th next call. */
 const char *service_place(const struct service_rig *rig, const char *key);
 int64_t service_number(const struct service_rig *rig, const char *sql); /* of one value */
-/* One more key, one response, one event of it whose identity follows from the key's row: for every key that is COMPLETED. */
-void service_check_keys(const struct service_rig *rig);
+/* Of all keys that are COMPLETED, those that have not exactly one event, under the identity that follows from the key's row; and events of
+ * keys that are not. 0 is right. */
+int64_t service_wrong(const struct service_rig *rig);
+void service_check_keys(const struct service_rig *rig); /* that it is */
 
 #endif

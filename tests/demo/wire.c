@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +60,12 @@ static bool head_read(int fd, struct wire_answer *answer)
 
 static bool body_read_whole(int fd, struct wire_answer *answer, size_t n)
 {
-    char *body = test_allocate(n + 1);
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    char *body;
 
+    pthread_mutex_lock(&mutex);
+    body = test_allocate(n + 1);
+    pthread_mutex_unlock(&mutex);
     answer->body = body;
     while (answer->body_n < n) {
         ssize_t got = recv(fd, body + answer->body_n, n - answer->body_n, 0);
@@ -90,8 +95,8 @@ struct wire_answer wire_read(int fd, bool head_only)
 
 const char *wire_header(const struct wire_answer *answer, const char *name)
 {
-    static char values[16][300];
-    static int next;
+    static _Thread_local char values[16][300];
+    static _Thread_local int next;
     size_t name_n = strlen(name);
 
     for (const char *line = strchr(answer->head, '\n'); line && line[1]; line = strchr(line + 1, '\n'))

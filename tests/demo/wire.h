@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* HTTP for tests, byte by byte: what no library would send can be sent, and what comes back is seen as it is. Memory is the test's. */
+/* HTTP for tests, byte by byte: what no library would send can be sent, and what comes back is seen as it is. Memory is the test's. Any
+ * thread. */
 #ifndef TESTS_DEMO_WIRE_H
 #define TESTS_DEMO_WIRE_H
 
