@@ -312,7 +312,7 @@ def only_loopback_listens(stage, browser):
 
 
 def clients_come_and_go_and_memory_stays(stage, browser):
-    """Ten that stay, and 2 000 that come and go, at most 40 at once; the long version is tests/panel/memory.py."""
+    """Ten that stay, and 400 that come and go, 40 at once; the long version is tests/panel/memory.py."""
     panel = int(subprocess.run(['pgrep', '-f', f'panel --folder {stage.folder}/run'], capture_output=True, text=True, check=True).stdout.split()[0])
     rss = lambda: int(re.search(r'VmRSS:\s+(\d+)', open(f'/proc/{panel}/status').read())[1])  # noqa: E731
     files = lambda: len(os.listdir(f'/proc/{panel}/fd'))  # noqa: E731
@@ -333,11 +333,11 @@ def clients_come_and_go_and_memory_stays(stage, browser):
 
     staying = [visit() for _ in range(10)]
     before = files()
-    come_and_go(400)
+    come_and_go(120)
     first = rss()
-    come_and_go(1600)
+    come_and_go(280)
     last = rss()
-    print(f'   {first} kB after 400 visits, {last} kB after 2 000, {files()} files')
+    print(f'   {first} kB after 120 visits, {last} kB after 400, {files()} files')
     assert last < first + 3072, (first, last)
     crowd = [visit() for _ in range(70)]
     assert crowd[-1][1].status == 503
