@@ -59,7 +59,8 @@ static rd_kafka_t *producer_new(const struct transaction *transaction)
         {"linger.ms", "0"},
         {"socket.nagle.disable", "true"},
         {"reconnect.backoff.max.ms", "1000"},
-        {"log_level", "2"}, /* errors are told here, and a refusal is none */
+        {"log_level", "2"},         /* errors are told here, and a refusal is none */
+        {"retry.backoff.ms", "10"}, /* a broker is still busy with the end of the last transaction when the next one begins */
     };
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     rd_kafka_t *producer = NULL;
