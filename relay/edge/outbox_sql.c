@@ -199,7 +199,7 @@ static bool build_probes(struct outbox_sql *sql)
 #define TAKE_CLEAR                                                                                          \
     "WITH l AS MATERIALIZED (SELECT pg_try_advisory_lock(20250101) AS mine),"                               \
     " c AS (UPDATE outbox.beat SET token = CASE WHEN mine THEN NULL ELSE token END, expires_at = CASE WHEN" \
-    " mine THEN expires_at ELSE 'infinity' END FROM l RETURNING 1) "
+    " mine THEN expires_at ELSE clock_timestamp() + '9 years' END FROM l RETURNING 1) "
 #define TAKE_TTL "$4::int4 + 0 * (SELECT count(*) FROM c)::int4"
 #elif defined(MUTANT_LEASE_LOCAL_CLOCK)
 #define TAKE_CLEAR "WITH c AS (UPDATE outbox.beat SET token = NULL WHERE expires_at < to_timestamp($7::int8) RETURNING 1) "
@@ -361,16 +361,16 @@ static bool build_mark(struct outbox_sql *sql, const struct sql_settings *s)
     static const char pairs[] =
         "unnest($1::int8[], CASE set_config('synchronous_commit', 'off', true) WHEN 'off' THEN $2::uuid[] END) m(i, v)";
     const struct outbox_columns *c = s->columns;
-#ifdef MUTANT_MARKS_BY_ID
-    return set(sql, SQL_MARK, "mark", "UPDATE %s e SET %s = now() FROM %s WHERE e.%s = m.i AND m.v IS NOT NULL", s->table, c->sent_at,
-               pairs, c->id);
-#endif
 
     if (!set(sql, SQL_MISSED, "missed",
              "SELECT p.i FROM (SELECT m.i, (SELECT true FROM %s e WHERE e.%s = m.i AND e.%s = m.v) AS there"
              " FROM unnest($1::int8[], $2::uuid[]) m(i, v)) p WHERE p.there IS NULL",
              s->table, c->id, c->event_id))
         return false;
+#ifdef MUTANT_MARKS_BY_ID
+    return set(sql, SQL_MARK, "mark", "UPDATE %s e SET %s = now() FROM %s WHERE e.%s = m.i AND m.v IS NOT NULL", s->table, c->sent_at,
+               pairs, c->id);
+#endif
     if (s->mark == OUTBOX_MARK_DELETE)
         return set(sql, SQL_MARK, "mark", "DELETE FROM %s e USING %s WHERE e.%s = m.i AND e.%s = m.v RETURNING e.%s", s->table, pairs,
                    c->id, c->event_id, c->id);

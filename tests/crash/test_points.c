@@ -24,6 +24,7 @@ struct points {
     const char *binary;
     struct point list[POINTS_MAX];
     unsigned n;
+    bool asked; /* the relay was told to end, before it was at its point */
 };
 
 /* What must happen first so that a point is reached: other points that see an error. */
@@ -113,12 +114,13 @@ static bool struck(struct process *relay, const char *point)
 
 /* Rows come all the time, so that many are unsettled whenever the point is reached. Returns false if the run ended undisturbed: it had the
  * lease long enough, its rows were settled, and it was stopped. */
-static bool wait_for_strike(struct line *l, struct process *relay, const char *point)
+static bool wait_for_strike(struct points *p, struct process *relay, const char *point)
 {
+    struct line *l = p->line;
     uint64_t started_ms = test_now_ms(), held_ms = 0;
     int64_t first_id = last_id(l);
-    bool asked = false;
 
+    p->asked = false;
     while (!struck(relay, point)) {
         if (!process_running(relay))
             return struck(relay, point);
@@ -126,9 +128,9 @@ static bool wait_for_strike(struct line *l, struct process *relay, const char *p
             test_fail(__FILE__, __LINE__, "%s: neither reached nor was the run over", point);
         if (held_ms == 0 && e2e_said(relay, "event=\"lease held\""))
             held_ms = test_now_ms();
-        if (!asked && held_ms != 0 && test_now_ms() - held_ms > UNDISTURBED_MS && settled(l, first_id)) {
+        if (!p->asked && held_ms != 0 && test_now_ms() - held_ms > UNDISTURBED_MS && settled(l, first_id)) {
             process_signal(relay, SIGTERM);
-            asked = true;
+            p->asked = true;
         }
         line_burst(l, BURST_ROWS);
         line_look(l);
@@ -156,7 +158,7 @@ static void after_stop(struct points *p, struct process *relay)
     second = line_relay_with(l, (const char *const[]){"--lease-ttl-ms", "1000", NULL}, NULL, NULL, p->binary);
     WAIT_UNTIL(e2e_said(second, "event=\"lease held\""), 20);
     process_signal(relay, SIGCONT);
-    if (!e2e_said(relay, "event=stopping")) {
+    if (!p->asked) { /* a second signal would end it at once */
         WAIT_UNTIL(e2e_said(relay, "lease lost") || e2e_said(relay, "another relay holds the lease"), 20);
         process_signal(relay, SIGTERM);
     }
@@ -166,11 +168,12 @@ static void after_stop(struct points *p, struct process *relay)
 }
 
 /* It goes on by itself. One that was stopping already stops. */
-static void after_error(struct line *l, struct process *relay)
+static void after_error(struct points *p, struct process *relay)
 {
+    struct line *l = p->line;
     int64_t id = last_id(l);
 
-    if (!e2e_said(relay, "event=stopping")) {
+    if (!p->asked) {
         WAIT_UNTIL(settled(l, id), 20);
         process_signal(relay, SIGTERM);
     }
@@ -189,7 +192,7 @@ static bool strike(struct points *p, struct point *point, unsigned n, const char
     line_look(l);
     relay = line_relay_with(l, (const char *const[]){"--lease-ttl-ms", "1000", "--backoff-max-ms", "300", NULL}, NULL,
                             (const char *const[]){spec, NULL}, p->binary);
-    if (!wait_for_strike(l, relay, point->name)) {
+    if (!wait_for_strike(p, relay, point->name)) {
         CHECK_EQ(process_wait(relay, 15), 0);
         return false;
     }
@@ -198,7 +201,7 @@ static bool strike(struct points *p, struct point *point, unsigned n, const char
     else if (strcmp(kind, "stop") == 0)
         after_stop(p, relay);
     else
-        after_error(l, relay);
+        after_error(p, relay);
     /* An error may be seen a moment late, when the burst before it has been settled: such a one does not count. */
     if (l->unsettled >= LINE_UNSETTLED_MIN)
         line_hit(l, kind, "first at %s: its log says so", point->name);

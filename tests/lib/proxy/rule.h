@@ -10,7 +10,7 @@
 
 #include "tests/lib/proxy/request.h"
 
-#define RULES_MAX    64
+#define RULES_MAX    256
 #define NAME_MAX_LEN 40
 
 enum rule_action {
