@@ -81,10 +81,10 @@ class Browser:
         return [entry['message'] for entry in self.driver.get_log('browser') if entry['level'] in ('SEVERE', 'WARNING')]
 
     def strangers(self):
-        """Every address asked for that is not ours, ever."""
+        """Every address asked for that is not ours, ever; chrome:// is Chromium itself, whose first tab is a page of its own."""
         for entry in self.driver.get_log('performance'):
             message = json.loads(entry['message'])['message']
             if message['method'] == 'Network.requestWillBeSent':
                 self.asked.append(message['params']['request']['url'])
         ours = urllib.parse.urlsplit(self.url).netloc
-        return [url for url in self.asked if not url.startswith('data:') and urllib.parse.urlsplit(url).netloc != ours]
+        return [url for url in self.asked if not url.startswith(('data:', 'chrome://')) and urllib.parse.urlsplit(url).netloc != ours]

@@ -406,7 +406,8 @@ def button_reset(stage, browser):
 
 
 def console_is_quiet_and_nobody_else_was_asked(stage, browser):
-    assert browser.strangers() == []
+    strangers = browser.strangers()
+    assert not strangers, strangers
     assert len(browser.asked) > 5
     complaints = browser.complaints()
     assert not complaints, complaints
