@@ -197,19 +197,31 @@ void intake_close(struct intake *intake, bool commit)
     free(intake);
 }
 
-bool offsets_commit(struct worker *worker, struct delivery *const *batch, int n)
+static enum offsets_result offsets_judge(rd_kafka_resp_err_t failed)
+{
+    if (!failed)
+        return OFFSETS_COMMITTED;
+    (void)fprintf(stderr, "payment-consumer: offsets were not committed: %s\n", rd_kafka_err2str(failed));
+    return failed == RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION || failed == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
+                   failed == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS || failed == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID ||
+                   failed == RD_KAFKA_RESP_ERR__ASSIGNMENT_LOST
+               ? OFFSETS_GONE
+               : OFFSETS_LATER;
+}
+
+enum offsets_result offsets_commit(struct worker *worker, struct delivery *const *batch, int n)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(12);
-    rd_kafka_resp_err_t failed = RD_KAFKA_RESP_ERR__FAIL;
     struct intake intake = {.settings = worker->settings, .consumer = worker->consumer, .done = list};
+    enum offsets_result result = OFFSETS_COMMITTED;
 
     intake_done(&intake, batch, n);
-    if (intake.changed && !points_pass(POINT_BEFORE_OFFSETS)) {
-        failed = rd_kafka_commit(worker->consumer, list, 0);
-        if (!failed && points_pass(POINT_AFTER_OFFSETS))
-            failed = RD_KAFKA_RESP_ERR__FAIL;
-    }
-    failed = intake.changed ? failed : RD_KAFKA_RESP_ERR_NO_ERROR;
+    if (intake.changed && points_pass(POINT_BEFORE_OFFSETS))
+        result = OFFSETS_LATER;
+    else if (intake.changed)
+        result = offsets_judge(rd_kafka_commit(worker->consumer, list, 0));
+    if (result == OFFSETS_COMMITTED && intake.changed && points_pass(POINT_AFTER_OFFSETS))
+        result = OFFSETS_LATER; /* as if the answer had been lost */
     rd_kafka_topic_partition_list_destroy(list);
-    return !failed;
+    return result;
 }

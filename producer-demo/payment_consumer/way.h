@@ -24,7 +24,8 @@ struct consumer_settings {
 enum delivery_outcome {
     DELIVERY_APPLIED,
     DELIVERY_SUPPRESSED, /* a copy, recognised */
-    DELIVERY_LOST        /* its offset is committed, its effect will never be */
+    DELIVERY_LOST,       /* its offset is committed, its effect will never be */
+    DELIVERY_RETURNED    /* nothing was done: its partition has another owner, who reads it again */
 };
 
 /* One record, given once to one worker. Texts end with a zero and live as long as the delivery. */
@@ -100,7 +101,13 @@ int deliveries_count(struct delivery *const *batch, int n, enum delivery_outcome
 /* The first delivery of that event in a sorted batch: the one that is not suppressed. NULL: there is none. */
 struct delivery *deliveries_find(struct delivery *const *batch, int n, const char *event_text);
 
+enum offsets_result {
+    OFFSETS_COMMITTED,
+    OFFSETS_LATER, /* the broker did not answer */
+    OFFSETS_GONE   /* the group has been shared out anew: whoever owns the partitions now reads on from the last commit */
+};
+
 /* Commit the offsets of these deliveries (not of copies), and wait for it; passes the points around it. For ways that commit themselves. */
-bool offsets_commit(struct worker *worker, struct delivery *const *batch, int n);
+enum offsets_result offsets_commit(struct worker *worker, struct delivery *const *batch, int n);
 
 #endif

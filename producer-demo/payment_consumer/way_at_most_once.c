@@ -4,21 +4,31 @@
 #include "producer-demo/lib/points.h"
 #include "producer-demo/payment_consumer/ledger.h"
 
+static void outcomes_set(struct delivery *const *batch, int n, enum delivery_outcome outcome)
+{
+    for (int i = 0; i < n; i++)
+        if (batch[i]->outcome == DELIVERY_APPLIED)
+            batch[i]->outcome = outcome;
+}
+
 static enum way_result apply(struct worker *worker, struct delivery **batch, int n)
 {
-    bool lost;
-
     /* A worker that has a copy of a record whose partition is another's is behind its committed offset: it would not have been given it. */
     for (int i = 0; i < n; i++)
         if (batch[i]->copied)
             batch[i]->outcome = DELIVERY_SUPPRESSED;
-    if (!offsets_commit(worker, batch, n))
+    switch (offsets_commit(worker, batch, n)) {
+    case OFFSETS_COMMITTED:
+        /* From here on nobody comes back to these: to try again would be more than once. */
+        if (points_pass(POINT_BETWEEN) || ledger_effect(worker, batch, n) != WAY_DONE)
+            outcomes_set(batch, n, DELIVERY_LOST);
+        break;
+    case OFFSETS_GONE:
+        outcomes_set(batch, n, DELIVERY_RETURNED);
+        break;
+    case OFFSETS_LATER:
         return WAY_LATER;
-    /* From here on nobody comes back to these: to try again would be more than once. */
-    lost = points_pass(POINT_BETWEEN) || ledger_effect(worker, batch, n) != WAY_DONE;
-    for (int i = 0; i < n && lost; i++)
-        if (batch[i]->outcome == DELIVERY_APPLIED)
-            batch[i]->outcome = DELIVERY_LOST;
+    }
     return WAY_DONE;
 }
 

@@ -112,6 +112,24 @@ TEST_WITHIN(demo_consumer_at_most_once_counts_what_it_lost, 90)
     CHECK_EQ(consumer_rig_number(&rig, "SELECT count(*) FROM entry"), EVENTS - lost);
 }
 
+/* While the group is shared out anew, commits are refused: the records are given back, not held on to. */
+TEST_WITHIN(demo_consumer_at_most_once_gives_back_what_is_not_its_own, 120)
+{
+    struct consumer_rig rig = rig_filled("at-most-once");
+    struct process second;
+
+    CONSUMER(&rig, "--batch", "2");
+    WAIT_UNTIL(consumer_rig_metric(&rig, "applied_total", "") > 10, 40);
+    second = consumer_rig_process(&rig, "127.0.0.1:0", (const char *const[]){"--batch", "2", NULL});
+    consumer_rig_orders(&rig, EVENTS, EVENTS);
+    consumer_rig_flush(&rig);
+    WAIT_UNTIL(consumer_rig_settled(&rig), 60);
+    consumer_rig_stop(&rig);
+    process_signal(&second, SIGTERM);
+    CHECK_EQ(process_wait(&second, 20), 0);
+    CHECK_EQ(consumer_rig_drift(&rig), 0);
+}
+
 /* Through copies and a kill at each point. */
 static void run_through_it_all(struct consumer_rig *rig)
 {
