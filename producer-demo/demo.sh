@@ -116,7 +116,7 @@ finish() {
 
 # For a person at the page, until Ctrl-C.
 stay() {
-    rate=${RATE:-40}
+    rate=${RATE:-25}
     relay_start relay-2
     stage_client
     stage_begin

@@ -44,7 +44,7 @@ stage_begin() {
 # Orders only: a refund that is lost would be too much in a ledger that loses. Started anew, a client has new intents.
 stage_client() {
     client_number=$((${client_number:-0} + 1))
-    start client "$build/order-client" --url "http://127.0.0.1:${ports[service]}" --orders 100000000 --rate "${rate:-40}" --flaky 5 \
+    start client "$build/order-client" --url "http://127.0.0.1:${ports[service]}" --orders 100000000 --rate "$rate" --flaky 5 \
         --give-up-ms 600000 --journal "$folder/journal-$client_number" --seed "$client_number"
 }
 
