@@ -47,7 +47,8 @@ void web_response_text(struct web_response *response, int status, const char *co
 void web_response_problem(struct web_response *response, int status, const char *title, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Called on one of the pool's threads, several at once. `response` is empty (status 0: becomes 500). */
+/* Called on one of the pool's threads, several at once. While it blocks, other connections that this thread has accepted wait.
+ * `response` is empty (status 0: becomes 500). */
 typedef void web_handler(void *context, const struct web_request *request, struct web_response *response);
 
 struct web_settings {

@@ -8,7 +8,7 @@
 #include "tests/demo/service_rig.h"
 #include "tests/lib/test.h"
 
-TEST(demo_service_places_an_order_and_repeats_its_response)
+TEST_WITHIN(demo_service_places_an_order_and_repeats_its_response, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2");
     struct wire_answer first = service_post(&rig, "/orders", "a-key", SERVICE_ORDER), again;
@@ -46,7 +46,7 @@ static int post_status(const struct service_rig *rig, const char *headers, const
     return answer.status;
 }
 
-TEST(demo_service_wants_one_valid_key)
+TEST_WITHIN(demo_service_wants_one_valid_key, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2");
     char longest[400] = SERVICE_JSON "Idempotency-Key: ", longer[400];
@@ -67,7 +67,7 @@ TEST(demo_service_wants_one_valid_key)
     CHECK_EQ(COUNT(rig, "shop.orders"), 1);
 }
 
-TEST(demo_service_keys_stand_for_one_request_of_one_client)
+TEST_WITHIN(demo_service_keys_stand_for_one_request_of_one_client, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2");
     const char *id = service_place(&rig, "k");
@@ -115,7 +115,7 @@ static const struct {
     {SERVICE_ORDER "\0", sizeof SERVICE_ORDER},
 };
 
-TEST(demo_service_refuses_what_is_not_valid_and_stores_nothing)
+TEST_WITHIN(demo_service_refuses_what_is_not_valid_and_stores_nothing, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2");
 
@@ -128,6 +128,8 @@ TEST(demo_service_refuses_what_is_not_valid_and_stores_nothing)
             test_fail(__FILE__, __LINE__, "body %zu, %s: %d", i, wrong_bodies[i].body, answer.status);
         CHECK_STR(wire_header(&answer, "Content-Type"), "application/problem+json");
     }
+    CHECK_EQ(wire_ask_bytes(rig.port, "POST", "/orders", SERVICE_JSON "Idempotency-Key: k\r\n", test_allocate(10000000), 10000000).status,
+             413);
     CHECK_EQ(post_status(&rig, "Idempotency-Key: k\r\n", SERVICE_ORDER), 415);
     CHECK_EQ(post_status(&rig, "Content-Type: text/plain\r\nIdempotency-Key: k\r\n", SERVICE_ORDER), 415);
     CHECK_EQ(COUNT(rig, "shop.idempotency_keys"), 0);
@@ -135,7 +137,7 @@ TEST(demo_service_refuses_what_is_not_valid_and_stores_nothing)
     CHECK_EQ(post_status(&rig, "Content-Type: APPLICATION/json; charset=utf-8\r\nIdempotency-Key: k\r\n", SERVICE_ORDER), 201);
 }
 
-TEST(demo_service_knows_its_paths_and_methods)
+TEST_WITHIN(demo_service_knows_its_paths_and_methods, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2");
     const char *id = service_place(&rig, "k");
@@ -172,7 +174,7 @@ static struct wire_answer address_put(const struct service_rig *rig, const char 
     return wire_ask(rig->port, "PUT", path, headers, body);
 }
 
-TEST(demo_service_moves_an_order_by_its_version)
+TEST_WITHIN(demo_service_moves_an_order_by_its_version, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2");
     const char *id = service_place(&rig, "k");
@@ -195,7 +197,7 @@ TEST(demo_service_moves_an_order_by_its_version)
               "order-placed\t1\t1000\norder-moved\t2\t0");
 }
 
-TEST(demo_service_cancels_once)
+TEST_WITHIN(demo_service_cancels_once, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2");
     const char *id = service_place(&rig, "k");
@@ -233,7 +235,7 @@ TEST_WITHIN(demo_service_answers_503_without_its_database, 60)
     service_check_keys(&rig);
 }
 
-TEST(demo_service_waits_for_a_twin_then_says_409)
+TEST_WITHIN(demo_service_waits_for_a_twin_then_says_409, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2", "--wait-ms", "300");
     /* A twin that has inserted the key and goes on for longer than anybody waits. */
@@ -254,7 +256,7 @@ TEST(demo_service_waits_for_a_twin_then_says_409)
     CHECK(strstr(wire_ask(rig.port, "GET", "/metrics", "", NULL).body, "order_service_keys_total{outcome=\"conflict\"} 1"));
 }
 
-TEST(demo_service_sweeps_old_keys_in_batches)
+TEST_WITHIN(demo_service_sweeps_old_keys_in_batches, 120)
 {
     struct service_rig rig = SERVICE_START("--threads", "2", "--sweep-ms", "50", "--sweep-batch", "2");
 

@@ -112,6 +112,45 @@ TEST_WITHIN(demo_service_orders_through_errors, 120)
     service_check_keys(&rig);
 }
 
+static const char *const change_points[] = {"change-before", "change-after-order", "change-after-event", "change-before-commit",
+                                            "change-after-commit"};
+
+/* A request without a key, hit at its point once and repeated as it is, until it is answered with `status`. */
+static void change_through(struct service_rig *rig, const char *method, const char *path, const char *headers, const char *body,
+                           const char *point, int status)
+{
+    struct wire_answer answer;
+    char fault[80];
+
+    (void)snprintf(fault, sizeof fault, "%s:1:kill", point);
+    service_fault(rig, fault);
+    CHECK_EQ(wire_ask(rig->port, method, path, headers, body).status, 0);
+    CHECK_EQ(process_wait(&rig->server, 20), 128 + SIGKILL);
+    service_restart(rig);
+    answer = wire_ask(rig->port, method, path, headers, body);
+    CHECK_EQ(answer.status, status);
+}
+
+/* Addresses and cancelling need no key: a repetition changes nothing more, and writes no second event. */
+TEST_WITHIN(demo_service_changes_through_kills, 180)
+{
+    struct service_rig rig = SERVICE_START("--threads", "2");
+
+    for (size_t i = 0; i < N_OF(change_points); i++) {
+        const char *id = service_place(&rig, change_points[i]);
+        char path[80];
+
+        (void)snprintf(path, sizeof path, "/orders/%s/address", id);
+        change_through(&rig, "PUT", path, SERVICE_JSON "If-Match: \"1\"\r\n", "{\"address\":\"2 Side St\"}", change_points[i], 200);
+        (void)snprintf(path, sizeof path, "/orders/%s", id);
+        change_through(&rig, "DELETE", path, "", NULL, change_points[i], 204);
+    }
+    CHECK_EQ(service_number(&rig, "SELECT count(*) FROM shop.orders WHERE status = 'cancelled' AND version = 3"), N_OF(change_points));
+    CHECK_EQ(service_number(&rig, "SELECT count(DISTINCT (key, convert_from(payload, 'UTF8')::json->>'version')) FROM outbox.event"),
+             3 * N_OF(change_points));
+    CHECK_EQ(service_number(&rig, "SELECT count(*) FROM outbox.event"), 3 * N_OF(change_points));
+}
+
 /* --- refunds: the card processor is asked in between -------------------------------------------------------------- */
 
 struct refund_rig {

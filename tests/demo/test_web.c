@@ -42,7 +42,7 @@ static struct web *server_start(unsigned timeout_s, const int *pipes)
     return web;
 }
 
-TEST(demo_web_bodies_up_to_the_limit)
+TEST_WITHIN(demo_web_bodies_up_to_the_limit, 60)
 {
     struct web *web = server_start(10, NULL);
     char *body = test_allocate(10000001);
@@ -57,7 +57,7 @@ TEST(demo_web_bodies_up_to_the_limit)
 }
 
 /* Without a length nobody knows beforehand. */
-TEST(demo_web_chunks_up_to_the_limit)
+TEST_WITHIN(demo_web_chunks_up_to_the_limit, 60)
 {
     struct web *web = server_start(10, NULL);
     static const char head[] = "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -76,7 +76,7 @@ TEST(demo_web_chunks_up_to_the_limit)
     web_stop(web);
 }
 
-TEST(demo_web_answers_a_pipeline_in_order)
+TEST_WITHIN(demo_web_answers_a_pipeline_in_order, 60)
 {
     struct web *web = server_start(10, NULL);
     static const char requests[] = "POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc"
@@ -118,17 +118,17 @@ static void slow_sender(const char *beginning)
     web_stop(web);
 }
 
-TEST(demo_web_cuts_off_slow_headers)
+TEST_WITHIN(demo_web_cuts_off_slow_headers, 60)
 {
     slow_sender("GET / HTTP/1.1\r\nHost: h\r\nX-Slow: ");
 }
 
-TEST(demo_web_cuts_off_slow_bodies)
+TEST_WITHIN(demo_web_cuts_off_slow_bodies, 60)
 {
     slow_sender("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 999\r\n\r\n");
 }
 
-TEST(demo_web_cuts_off_the_silent)
+TEST_WITHIN(demo_web_cuts_off_the_silent, 60)
 {
     slow_sender("");
 }
@@ -140,7 +140,7 @@ static void *stop_run(void *web)
 }
 
 /* What is being answered when the end comes is answered. */
-TEST(demo_web_ends_after_its_answers)
+TEST_WITHIN(demo_web_ends_after_its_answers, 60)
 {
     int pipes[4], fd;
     char byte;
