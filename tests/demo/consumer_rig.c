@@ -48,7 +48,7 @@ static void produce(struct consumer_rig *rig, const char *key, const char *paylo
     rd_kafka_resp_err_t failed;
 
     do {
-        failed = rd_kafka_producev(rig->producer, RD_KAFKA_V_TOPIC(rig->topic), RD_KAFKA_V_KEY(key, strlen(key)),
+        failed = rd_kafka_producev(rig->producer, RD_KAFKA_V_TOPIC(rig->topic), RD_KAFKA_V_KEY((void *)(uintptr_t)key, strlen(key)),
                                    RD_KAFKA_V_VALUE((void *)(uintptr_t)payload, strlen(payload)), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
                                    RD_KAFKA_V_HEADER("id", id, -1), RD_KAFKA_V_HEADER("type", "order-placed", -1),
                                    RD_KAFKA_V_HEADER("client-id", "tests", -1), RD_KAFKA_V_END);

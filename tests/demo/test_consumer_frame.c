@@ -29,20 +29,22 @@ static struct tally *tally_of(const char *file, int rows_n)
 TEST(demo_tally_goes_on_where_its_file_was)
 {
     char file[300];
-    struct tally *tally;
+    struct tally *tally, *before;
 
     (void)snprintf(file, sizeof file, "%s/mice.tally", temp_folder());
     tally = tally_of(file, 3);
     tally_add(tally, 0, 5);
     tally_set(tally, 2, 7);
     tally_latency(tally, 1000);
-    tally = tally_of(file, 3); /* the first was not closed: a kill -9 does not */
+    before = tally;
+    tally = tally_of(file, 3); /* the first is not closed yet: a kill -9 does not */
     tally_add(tally, 0, 2);
     CHECK_EQ(tally_get(tally, 0), 7);
     CHECK_EQ(tally_get(tally, 1), 0);
     CHECK_EQ(tally_get(tally, 2), 7);
     CHECK(tally_percentile(tally, 50) >= 1000 && tally_percentile(tally, 50) <= 1100);
     tally_close(tally);
+    tally_close(before);
     tally = tally_of(file, 2); /* another table */
     CHECK_EQ(tally_get(tally, 0), 0);
     tally_close(tally);
@@ -134,14 +136,17 @@ TEST(demo_idset_calls_each_id_new_once)
 TEST(demo_idset_in_a_file_remembers)
 {
     char file[300], why[200];
-    struct idset *set;
+    struct idset *set, *before;
 
     (void)snprintf(file, sizeof file, "%s/ids", temp_folder());
     set = idset_open(file, why, sizeof why);
     CHECK(set && idset_add(set, uuid_derive(1, "", "", 1)));
+    before = set;
     set = idset_open(file, why, sizeof why);
     CHECK(set && !idset_add(set, uuid_derive(1, "", "", 1)));
     CHECK(idset_add(set, uuid_derive(1, "", "", 2)));
+    idset_close(set);
+    idset_close(before);
 }
 
 /* --- redelivery --------------------------------------------------------------------------------------------------------- */
