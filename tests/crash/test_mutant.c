@@ -86,10 +86,10 @@ static struct line *marks_outstanding_at_failover(const char *binary)
     (void)held_number(holder, "BEGIN; LOCK TABLE outbox.event IN EXCLUSIVE MODE");
     process_signal(relay, SIGCONT);
     WAIT_UNTIL(page_metric(relay, "outbox_relay_published_total") > published + 1500, 20);
+    WAIT_UNTIL(held_number(holder, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'outbox-relay mark%%' AND "
+                                   "wait_event_type = 'Lock'") == 1,
+               20);
     process_signal(relay, SIGSTOP);
-    CHECK(held_number(holder,
-                      "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'outbox-relay mark%%' AND wait_event_type = "
-                      "'Lock'") == 1);
     postgres_kill(&l->e.db);
     held_close(holder);
     postgres_restart(&standby);
