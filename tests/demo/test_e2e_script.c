@@ -22,14 +22,16 @@ static const char *mark(void)
     return text;
 }
 
-/* A group of its own, as a terminal's foreground group: make, the script and what it waits for would be in it. */
+/* A group of its own, as a terminal's foreground group: make, the script and what it waits for would be in it. SIGINT as there, too: who runs
+ * tests in the background ignores it, and a script cannot trap what it was born to ignore. */
 static struct process demo_start(const char *orders)
 {
     char count[32];
 
     (void)snprintf(count, sizeof count, "ORDERS=%s", orders);
-    return process_start((const char *[]){"setsid", "bash", TEST_SOURCE_FOLDER "/producer-demo/demo.sh", NULL},
-                         (const char *[]){mark(), "BUILD=" TEST_BUILD_FOLDER, "STAY=no", "RATE=60", count, NULL}, NULL);
+    return process_start(
+        (const char *[]){"setsid", "env", "--default-signal=INT", "bash", TEST_SOURCE_FOLDER "/producer-demo/demo.sh", NULL},
+        (const char *[]){mark(), "BUILD=" TEST_BUILD_FOLDER, "STAY=no", "RATE=60", count, NULL}, NULL);
 }
 
 static bool is_marked(const char *pid)
