@@ -102,8 +102,8 @@ crash    := $(if $(filter crash,$(suites)),$(B)/test-crash)
 run_e2e  := $(if $(crash),'tests/parts.sh 1 $(crash) e2e_')
 # These mostly wait, so several run at once.
 CRASH_PARTS ?= 3
-# The services of the demo.
-run_demo := $(if $(filter demo,$(suites)),'tests/parts.sh 2 $(B)/test-demo demo_')
+# The services of the demo. Most tests start several of them, for which a busy machine takes its time.
+run_demo := $(if $(filter demo,$(suites)),'env TEST_SLOW=3 tests/parts.sh 2 $(B)/test-demo demo_')
 run_crash := $(if $(crash),'tests/parts.sh $(CRASH_PARTS) $(crash) crash_')
 run_long := $(if $(crash),'$(crash) long_')
 # Ten minutes without a broker: for who has half an hour.
