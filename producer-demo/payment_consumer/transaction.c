@@ -13,6 +13,7 @@ struct transaction {
     const char *output;
     char id[256];         /* transactional.id */
     rd_kafka_t *producer; /* NULL: there is none, or nobody knows how its transaction ended */
+    bool ready;           /* the broker knows it, and the transaction before is over */
 };
 
 struct transaction *transaction_open(const struct worker *worker, const char *output)
@@ -36,6 +37,7 @@ static void producer_drop(struct transaction *transaction)
     if (transaction->producer)
         rd_kafka_destroy(transaction->producer);
     transaction->producer = NULL;
+    transaction->ready = false;
 }
 
 void transaction_close(struct transaction *transaction)
@@ -82,16 +84,18 @@ bool transaction_ready(struct transaction *transaction)
 {
     rd_kafka_error_t *error;
 
-    if (transaction->producer)
+    if (transaction->ready)
         return true;
-    if (!(transaction->producer = producer_new(transaction)))
+    if (!transaction->producer && !(transaction->producer = producer_new(transaction)))
         return false;
     error = rd_kafka_init_transactions(transaction->producer, ANSWER_MS);
+    transaction->ready = !error;
     if (!error)
         return true;
     complain("init", rd_kafka_error_string(error));
+    if (!rd_kafka_error_is_retriable(error)) /* one that is goes on where it was, when it is asked for again */
+        producer_drop(transaction);
     rd_kafka_error_destroy(error);
-    producer_drop(transaction);
     return false;
 }
 

@@ -166,7 +166,7 @@ TEST_WITHIN(demo_way_kafka_to_kafka_is_exact_through_deaths_of_the_broker, 500)
     stream_place(&stream, ORDERS);
     stream_repeat(&stream, 100);
     p = stream_consumer(&stream, "kafka-to-kafka", (const char *[]){"--redeliver", "20", "--batch", "5", NULL});
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         WAIT_UNTIL(written(&stream) > 30 + 60 * i, 120);
         kafka_kill(broker);
         kafka_restart(broker);
