@@ -95,7 +95,6 @@ void lease_lost(struct lease *l, uint64_t retry_ms, bool answered_no_more)
 {
     l->held = false;
     l->asking = l->stale = l->asking && !answered_no_more;
-    memset(&l->token, 0, sizeof l->token);
     l->next_ms = retry_ms;
 }
 

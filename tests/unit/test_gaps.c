@@ -66,6 +66,11 @@ TEST(gaps_are_the_ids_between_those_seen)
     CHECK_EQ(gaps_closed_upto(g), 2);
 }
 
+TEST(gaps_are_set_up_above_the_floor)
+{
+    CHECK_EQ(gaps_highest(gaps_init(test_allocate(gaps_size(RANGES, WRITERS)), RANGES, WRITERS, 7)), 7);
+}
+
 TEST(gaps_begin_above_the_floor)
 {
     struct gaps *g = gaps_new();

@@ -112,6 +112,9 @@ TEST(relay_lane_of_a_probed_row_without_a_partition_gets_a_number_again)
     probe_open(s);
     CHECK(s->noted[0].note == RELAY_NOTE_LANE_BEHIND && s->noted[0].partition == 5);
     CHECK_EQ(view(s).behind_lanes, 1);
+    s->answered &= ~STAGE_ANSWERS(RELAY_SAVE);
+    stage_idle(s, RELAY_SAVE, 2000);
+    CHECK_STR(stage_saving(s), "floor 3 0/k1:2+1 0/k2:3+1 0/5:2");
 }
 
 /* The same, and no number is left for its lane: its key alone remembers it. */

@@ -235,3 +235,31 @@ TEST(relay_topic_waits_for_its_rows_that_are_probed)
     stage_deliver(s, "1");
     stage_idle(s, RELAY_CATCH_UP, 1000);
 }
+
+/* It was broken once, but ended in an orderly way: the next one opens at once. */
+TEST(relay_probe_session_that_rested_opens_at_once)
+{
+    struct relay_limits limits = stage_limits();
+    struct stage *s;
+
+    limits.probe_rest_ms = 5000;
+    s = stage_probing(&limits);
+    stage_fetch(s, "1#1");
+    stage_unpublish(s, "1", RELAY_FAULT_ROW);
+    stage_idle(s, RELAY_CATCH_UP, 1000);
+    stage_page(s, "1#1");
+    stage_refuse(s, "1", RELAY_FAULT_SESSION);
+    stage_close(s);
+    stage_idle_for(s, 500);
+    stage_deliver(s, "1");
+    stage_idle_for(s, 500);
+    stage_fetch(s, "2#2");
+    stage_unpublish(s, "2", RELAY_FAULT_ROW);
+    stage_idle(s, RELAY_CATCH_UP, 1000); /* no fetch wakes it: the page is on its way */
+    stage_await(s, RELAY_SESSION_CLOSE, 4500);
+    CHECK_EQ(s->action[RELAY_SESSION_CLOSE].session, RELAY_PROBE);
+    stage_close(s);
+    (void)stage_published(s);
+    stage_page(s, "2#2");
+    CHECK_STR(stage_published(s), "2");
+}
