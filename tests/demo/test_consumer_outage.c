@@ -60,7 +60,7 @@ TEST_WITHIN(demo_consumer_ends_orderly_without_postgresql, 90)
     consumer_rig_stop(&rig);
 }
 
-TEST_WITHIN(demo_consumer_kafka_goes_and_a_second_process_comes_and_is_killed, 240)
+TEST_WITHIN(demo_consumer_kafka_goes_and_a_second_process_comes_and_is_killed, 360)
 {
     struct kafka kafka = kafka_start();
     struct consumer_rig rig = consumer_rig_new("unique", &kafka);
