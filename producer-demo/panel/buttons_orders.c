@@ -125,7 +125,8 @@ bool button_order(void *context, const json_t *arguments, char *ret_text, size_t
     journey_begin(panel->journey, "order", &sending.request, 1, first);
     if (sending.request.status != 201)
         return no_answer(&sending, ret_text, text_size);
-    (void)snprintf(ret_text, text_size, "Ordered for $%" PRId64 ".%02" PRId64 " under the key %.13s... Follow it below.", cents / 100,
+    (void)snprintf(ret_text, text_size,
+                   "Ordered for $%" PRId64 ".%02" PRId64 " under the key %.13s... Each hop: One order, from click to ledger.", cents / 100,
                    cents % 100, sending.request.key);
     return true;
 }

@@ -140,6 +140,7 @@ def button_kill_relay(stage, browser):
     epoch = stage.number('SELECT epoch FROM outbox.lease')
     browser.press('kill-relay')
     said(browser, 'kill -9 of relay')
+    assert 'As it should be' in browser.text('#log li:first-child'), browser.text('#log li:first-child')
     until(lambda: (stage.pid('relay') != pids[0]) != (stage.pid('relay-2') != pids[1]), 'one of the two was started again')
     until(lambda: stage.number('SELECT epoch FROM outbox.lease') > epoch, 'another has the lease')
     published_goes_on(stage)
@@ -182,6 +183,7 @@ def button_database(stage, browser):
 
 
 def buttons_poison_and_release(stage, browser):
+    assert browser.script('return document.querySelector(arguments[0]).disabled', '[data-press="release"]'), 'nothing is poisoned'
     browser.press('poison')
     said(browser, 'will never take')
     order = newest(stage)
@@ -196,6 +198,16 @@ def buttons_poison_and_release(stage, browser):
     assert stage.number(f"SELECT count(*) FROM outbox.event WHERE key = '{order}'") == 2
 
 
+def going_back_presses_nothing(stage, browser, told):
+    """From step 2 to step 1 and on again: what was told is told again, at once."""
+    pressed = stage.snapshot()['presses'][-1]['number']
+    for button, step in (('#tour-back', 1), ('#tour-next', 2)):
+        browser.find(button).click()
+        until(lambda: browser.text('#tour-step') == f'Step {step} of 5', f'step {step} again')
+        assert browser.text('#tour-see') == told[step - 1]
+    assert stage.snapshot()['presses'][-1]['number'] == pressed
+
+
 def tour_runs_to_its_end(stage, browser):
     browser.size(1280, 720)
     browser.script('scrollTo(0, 0)')
@@ -207,6 +219,7 @@ def tour_runs_to_its_end(stage, browser):
         told.append(browser.text('#tour-see'))
         if step == 2:
             browser.shot(f'{SHOTS}/tour-dark.png', dark=True)
+            going_back_presses_nothing(stage, browser, told)
         browser.find('#tour-next').click()
     until(lambda: browser.script('return document.getElementById("tour").hidden'), 'the tour is over')
     print('   ' + '\n   '.join(told))

@@ -15,6 +15,7 @@ const markLines = {
   beforeDatasetsDraw(chart) {
     const { ctx, chartArea: a, scales: { x } } = chart;
     const ends = [];
+    const texts = [];
     ctx.save();
     ctx.font = '11px ' + window.Chart.defaults.font.family;
     ctx.textBaseline = 'top';
@@ -24,39 +25,60 @@ const markLines = {
       const width = ctx.measureText(mark.text).width;
       const left = Math.min(at + 4, a.right - width);
       let row = 0;
-      while (row < 3 && ends[row] > left) row++;
+      while (row < 4 && ends[row] > left) row++;
       ctx.strokeStyle = css('--quiet');
       ctx.setLineDash([2, 3]);
       ctx.beginPath();
       ctx.moveTo(at, a.top);
       ctx.lineTo(at, a.bottom);
       ctx.stroke();
-      if (row === 3) continue;
-      ends[row] = left + width + 6;
+      if (row === 4) continue;
+      ends[row] = left + width + 8;
+      texts.push({ text: mark.text, left, top: a.top + 1 + row * 14, width });
+    }
+    for (const { text, left, top, width } of texts) { // above all lines, so that none runs through a word
+      ctx.fillStyle = css('--card');
+      ctx.fillRect(left - 2, top - 1, width + 4, 13);
       ctx.fillStyle = css('--quiet');
-      ctx.fillText(mark.text, left, a.top + 1 + row * 13);
+      ctx.fillText(text, left, top);
     }
     ctx.restore();
   },
 };
 
-// Names at the right end, pushed apart so that none covers another; lines that lie on zero share one.
+// Wrong, and by less than the eye sees at this scale.
+function small(chart) {
+  const { y } = chart.scales;
+  const seen = (cents) => Math.abs(y.getPixelForValue(cents / 100) - y.getPixelForValue(0)) >= 4;
+  return ways.filter((w) => points.drift[w.way].at(-1) && !seen(points.drift[w.way].at(-1)));
+}
+
+function smallShow() {
+  const said = small(driftChart).map((w) => `${w.way} ${signed(points.drift[w.way].at(-1))}`);
+  const note = document.getElementById('small');
+  note.textContent = `Wrong, but too little to be seen at this scale: ${said.join(', ')}.`;
+  note.hidden = said.length === 0;
+}
+
+// Names at the right end, pushed apart so that none covers another; lines that lie on zero share one, and so do those that lie near it.
 const endNames = {
   id: 'names',
   afterDatasetsDraw(chart) {
     const { ctx, chartArea: a, scales: { y } } = chart;
     const names = [];
     const zero = [];
+    const near = small(chart);
     for (const w of ways) {
       const last = points.drift[w.way].at(-1);
       if (last === null || last === undefined) continue;
       if (last === 0) zero.push(w);
-      else names.push({ text: w.way, at: y.getPixelForValue(last / 100), colour: colour(w) });
+      else if (!near.includes(w)) names.push({ text: w.way, at: y.getPixelForValue(last / 100), colour: colour(w) });
     }
     if (zero.length) {
       const safe = zero.every((w) => w.safe);
       names.push({ text: zero.length === 1 ? zero[0].way : `${zero.length} ways: zero`, at: y.getPixelForValue(0), colour: safe ? css('--good') : css('--quiet') });
     }
+    if (near.length) names.push({ text: `near zero: ${near.length === 1 ? near[0].way : near.length + ' ways'}`, at: y.getPixelForValue(0) + 1, colour: css('--bad') });
     names.sort((p, q) => p.at - q.at);
     for (let i = 1; i < names.length; i++) names[i].at = Math.max(names[i].at, names[i - 1].at + 13);
     for (let i = names.length, limit = a.bottom; i-- > 0; limit -= 13) names[i].at = Math.min(names[i].at, limit);
@@ -93,7 +115,7 @@ const wayDataset = (w) => ({
 function driftOptions() {
   return {
     animation: false, parsing: false, maintainAspectRatio: false, interaction: { mode: 'index', intersect: false, axis: 'x' },
-    layout: { padding: { right: 104, top: 4 } },
+    layout: { padding: { right: 128, top: 4 } },
     scales: {
       x: { type: 'linear', grid: { display: false }, border: { display: false }, afterBuildTicks: timeTicks, ticks: { color: css('--quiet'), maxRotation: 0, autoSkip: false, callback: ago } },
       y: { grid: { color: (c) => (c.tick.value === 0 ? css('--quiet') : css('--line')) }, suggestedMin: -5, suggestedMax: 20,
@@ -119,6 +141,7 @@ function driftShow() {
   });
   Object.assign(driftChart.options.scales.x, { min: now - span, max: now });
   driftChart.update('none');
+  smallShow();
   const drifted = ways.filter((w) => points.drift[w.way].at(-1));
   driftChart.canvas.setAttribute('aria-label', drifted.length
     ? 'Drift over time. Now: ' + drifted.map((w) => `${w.way} ${signed(points.drift[w.way].at(-1))}`).join(', ') + '; all others zero.'

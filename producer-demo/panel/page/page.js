@@ -39,11 +39,24 @@ function isDown(place) {
   return state?.places.find((p) => p.name === place)?.state === 'down';
 }
 
+function hintShow(button) {
+  put($('hint'), button.title);
+}
+
 function buttonsOpen() {
   for (const button of document.querySelectorAll('[data-press]'))
+    for (const event of ['mouseenter', 'focus']) button.addEventListener(event, () => hintShow(button));
+  for (const button of document.querySelectorAll('[data-press]'))
     button.addEventListener('click', () => press(button.dataset.press, button.dataset.toggle ? { down: !isDown(button.dataset.toggle) } : {}));
+  addEventListener('resize', logFit);
   for (const input of document.querySelectorAll('input[name=percent]'))
     input.addEventListener('change', () => press('redeliver', { percent: Number(input.value) }));
+}
+
+// A key is poisoned if a relay says that one is held up, or if the last of these buttons poisoned one.
+function isPoisoned(s) {
+  const last = s.presses.findLast((p) => ['poison', 'release', 'reset'].includes(p.button) && p.state === 'done');
+  return last?.button === 'poison' || s.pipeline.relays.some((r) => r.held_keys > 0);
 }
 
 function buttonsShow(s) {
@@ -51,7 +64,8 @@ function buttonsShow(s) {
   for (const button of document.querySelectorAll('[data-press]')) {
     const busy = doing.has(button.dataset.press);
     button.classList.toggle('busy', busy);
-    button.disabled = busy || (button.dataset.toggle === 'broker' && s.places.find((p) => p.name === 'broker').state === 'absent');
+    button.disabled = busy || (button.dataset.toggle === 'broker' && s.places.find((p) => p.name === 'broker').state === 'absent') ||
+      (button.dataset.press === 'release' && !isPoisoned(s));
     if (button.dataset.toggle) put(button, `${isDown(button.dataset.toggle) ? 'Start' : 'Stop'} the ${button.dataset.press}`);
   }
   for (const input of document.querySelectorAll('input[name=percent]')) input.checked = Number(input.value) === s.redeliver;
@@ -66,6 +80,20 @@ function logShow(s) {
   if ($('log').dataset.shown === text) return;
   $('log').dataset.shown = text;
   $('log').replaceChildren(...(lines.length ? lines : [make('li', 'empty', 'Nothing pressed yet. Restart the consumers, and watch the lines.')]));
+  logFit();
+}
+
+// As many whole messages as have room; the others are scrolled to.
+function logFit() {
+  const room = 92;
+  let whole = 0;
+  for (const line of $('log').children) {
+    const bottom = line.offsetTop + line.offsetHeight;
+    if (whole && bottom > room) break;
+    whole = bottom;
+  }
+  $('log').style.height = `${whole + 2}px`;
+  $('log').style.marginBottom = `${Math.max(0, room - whole)}px`;
 }
 
 const buttonName = (name) => document.querySelector(`[data-press="${name}"]`)?.textContent ?? 'Deliver again';
@@ -102,7 +130,9 @@ function wayRow(w) {
   row.dataset.way = w.way;
   row.addEventListener('mouseenter', () => driftEmphasise(w.way));
   row.addEventListener('mouseleave', () => driftEmphasise(null));
-  return { w, row, cells, what, drift: 0 };
+  const should = make('span'), behind = make('span', 'behind');
+  cells.intended.append(should, behind);
+  return { w, row, cells, what, should, behind, drift: 0 };
 }
 
 function waysOpen() {
@@ -118,7 +148,15 @@ function verdict(w, drift) {
   return w.safe ? make('span', 'verdict-word good', '\u2713 exact') : make('span', 'verdict-word open', '\u25cb not yet wrong');
 }
 
-function wayShow(entry, data) {
+// Repeats refused, and in the title why that is not always all that came twice.
+function repeatsShow(cell, counts) {
+  put(cell, count(counts.suppressed));
+  cell.title = `${some(counts.duplicates, 'message')} came to it a second time. ` + (counts.duplicates > counts.suppressed
+    ? 'Not all were refused: right where the first delivery died before its money was booked, and wrong otherwise.'
+    : 'Whether that was right, the ledger says: where the first delivery died before its money was booked, a refusal loses it.');
+}
+
+function wayShow(entry, data, furthest) {
   const { w, row, cells } = entry;
   const body = $(data.state === 'absent' && !data.known ? 'ways-absent' : w.safe ? 'ways-safe' : 'ways-unsafe');
   if (row.parentElement !== body) body.append(row);
@@ -128,12 +166,13 @@ function wayShow(entry, data) {
   for (const cell of Object.values(cells)) cell.hidden = absent;
   row.firstChild.colSpan = absent ? 6 : 1;
   if (absent) return;
-  put(cells.intended, data.known ? money(data.intended_cents) : '\u2013');
+  put(entry.should, data.known ? money(data.intended_cents) : '\u2013');
+  put(entry.behind, data.known && data.intended_cents < furthest ? `${money(furthest - data.intended_cents)} unread` : '');
   put(cells.actual, data.known ? money(data.actual_cents) : '\u2013');
   put(cells.drift, data.known ? signed(data.drift_cents) : '\u2013');
   cells.drift.className = 'number drift ' + (data.drift_cents ? 'bad' : w.safe ? 'good' : '');
   cells.verdict.replaceChildren(data.known ? verdict(w, data.drift_cents) : '');
-  put(cells.repeats, `${count(data.counts.suppressed)} of ${count(data.counts.duplicates)}`);
+  repeatsShow(cells.repeats, data.counts);
   row.classList.toggle('jumped', Math.abs(data.drift_cents - entry.drift) > 5000);
   entry.drift = data.drift_cents;
 }
@@ -142,9 +181,16 @@ function absentWhy(way) {
   return state.absent.split('\n').find((line) => line.startsWith(way + '|'))?.slice(way.length + 1) ?? 'it was not started';
 }
 
+function missingShow(s) {
+  const missing = s.ways.filter((d) => d.state === 'absent' && !d.known).map((d) => d.way);
+  put($('missing'), missing.length ? `Not shown here: ${missing.join(' and ')} (why: at the end of the table).` : '');
+}
+
 function waysShow(s) {
-  for (const data of s.ways) wayShow(rows.get(data.way), data);
+  const furthest = Math.max(...s.ways.filter((d) => d.known).map((d) => d.intended_cents));
+  for (const data of s.ways) wayShow(rows.get(data.way), data, furthest);
   $('ways-absent').hidden = !s.ways.some((d) => d.state === 'absent' && !d.known);
+  missingShow(s);
 }
 
 // --- pipeline ---
@@ -167,12 +213,12 @@ function relayBox(s, place) {
   const p = s.pipeline;
   const both = [place('relay'), place('relay-2')].filter((x) => x.state !== 'absent');
   const leader = p.relays.find((r) => r.leads);
-  const published = p.relays.reduce((sum, r) => sum + r.published, 0);
+  const waits = both.find((x) => x.state === 'running' && x.name !== leader?.name);
   const troubled = both.filter((x) => x.state !== 'running');
   const trouble = troubled.map((x) => `${x.name} ${words[x.state]}`).join(', ');
   const held = p.relays.reduce((sum, r) => sum + (r.leads ? r.held_keys : 0), 0);
-  const item = box('Relay', [], leader ? leader.name : 'nobody', 'publishes', held ? `${some(held, 'key')} held up` : `${count(published)} published`, leader ? trouble : trouble || 'no leader');
-  return item;
+  const who = (leader ? `${leader.name} publishes` : 'nobody publishes') + (waits ? `, ${waits.name} waits to take over` : '');
+  return box('Relays', [], count(p.events - p.backlog), 'rows sent', held ? `${some(held, 'key')} held up; ${who}` : who, leader ? trouble : trouble || 'no leader');
 }
 
 function pipelineShow(s) {
@@ -183,11 +229,11 @@ function pipelineShow(s) {
   const unique = s.ways.find((w) => w.way === 'unique').counts;
   $('pipe').replaceChildren(
     box('Customers', [place('client')], count(p.orders_minute), 'orders/min', 'each with its own key'),
-    box('Order service', [place('order-service')], count(p.orders), some(p.orders, 'order').replace(/^\S+ /, ''), `${count(p.service.replays)} retries recognised`),
+    box('Order service', [place('order-service')], count(p.orders), some(p.orders, 'order').replace(/^\S+ /, ''), `since the last reset; ${some(p.service.replays, 'retry', 'retries')} recognised`),
     box('Outbox', [place('postgres')], count(p.backlog), 'waiting', p.backlog ? `the oldest for ${duration(p.backlog_age_ms * 1000)}` : 'everything is sent', s.database.up ? '' : words[place('postgres').state] || 'no answer'),
     relayBox(s, place),
-    box('Kafka', [place('broker')], count(p.records), 'messages', `${some(p.copies, 'copy', 'copies')} by the relay`, s.broker_up ? '' : words[place('broker').state] || 'no answer'),
-    box('Consumers', [], `${running} of ${consumers.length}`, 'running', `unique: ${percent(unique.suppressed, unique.deliveries)} were repeats`, running < consumers.length ? 'restarting' : ''));
+    box('Kafka', [place('broker')], count(p.records), 'messages', `seen since this panel began; ${some(p.copies, 'copy', 'copies')} by the relays`, s.broker_up ? '' : words[place('broker').state] || 'no answer'),
+    box('Consumers', [], `${running} of ${consumers.length}`, 'running', `${percent(unique.suppressed, unique.deliveries)} of all so far were repeats, those of restarts included`, running < consumers.length ? 'restarting' : ''));
   $('doubled').hidden = !p.intents_doubled;
   $('doubled').replaceChildren(make('strong', '', money(p.doubled_cents)), ` was ordered twice by clients that retried with a new key (${some(p.intents_doubled, 'order')}). Every ledger has it: no consumer can know.`);
 }
