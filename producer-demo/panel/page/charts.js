@@ -78,7 +78,7 @@ const endNames = {
       const safe = zero.every((w) => w.safe);
       names.push({ text: zero.length === 1 ? zero[0].way : `${zero.length} ways: zero`, at: y.getPixelForValue(0), colour: safe ? css('--good') : css('--quiet') });
     }
-    if (near.length) names.push({ text: `near zero: ${near.length === 1 ? near[0].way : near.length + ' ways'}`, at: y.getPixelForValue(0) + 1, colour: css('--bad') });
+    if (near.length) names.push({ text: `near zero: ${near.length} way${near.length === 1 ? '' : 's'}`, at: y.getPixelForValue(0) + 1, colour: css('--bad') });
     names.sort((p, q) => p.at - q.at);
     for (let i = 1; i < names.length; i++) names[i].at = Math.max(names[i].at, names[i - 1].at + 13);
     for (let i = names.length, limit = a.bottom; i-- > 0; limit -= 13) names[i].at = Math.min(names[i].at, limit);
