@@ -74,7 +74,7 @@ async function go(step) {
   $('tour-see').textContent = told[step] ?? 'Watch ...';
   $('tour-next').textContent = step + 1 < steps.length ? 'Next' : 'Finish';
   $('tour-next').disabled = told[step] === undefined;
-  $('tour-back').disabled = step === 0;
+  $('tour-back').disabled = step === 0 || told[step] === undefined; // what is under way is not left: coming back would press it again
   point(step);
   if (told[step] !== undefined) return;
   number = await press(...steps[step].press);
@@ -90,6 +90,7 @@ export function tourLook(s) {
   else return;
   told[at] = $('tour-see').textContent;
   $('tour-next').disabled = false;
+  $('tour-back').disabled = at === 0;
   $('tour-next').focus({ preventScroll: true });
 }
 
