@@ -15,9 +15,8 @@ struct progress *progress_open(const char *kafka, const char *topic, const char 
 void progress_close(struct progress *progress);
 
 struct progress_group {
-    int64_t
-        settled_ms; /* since 1970: whatever was in the topic then was delivered to the group, and committed some seconds ago; 0: unknown */
-    int64_t lag;    /* records between its offsets and the topic's end; -1: unknown */
+    int64_t settled_ms; /* since 1970: what was in the topic then was delivered and committed some seconds ago; 0: unknown */
+    int64_t lag;        /* records between its offsets and the topic's end; -1: unknown */
 };
 
 /* Of the group with that number. Any thread. */

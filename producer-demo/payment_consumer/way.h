@@ -39,8 +39,7 @@ struct delivery {
     size_t payload_n, size; /* `size`: of all of it */
     int32_t partition;
     int64_t offset;
-    bool
-        copied; /* the fault "redeliver" gave the record to a worker that does not own its partition; the owner has it at the same moment */
+    bool copied;            /* by the fault "redeliver", to a worker that does not own its partition; the owner has it at the same moment */
     const char *unreadable; /* NULL, or what is wrong with the record: a literal; no way sees such a one */
     enum delivery_outcome outcome;
 };
@@ -51,10 +50,9 @@ struct worker {
     int number;           /* 0, 1, ... */
     PGconn *db;           /* connected, outside any transaction, whenever open or apply is called; search_path is the way's schema */
     rd_kafka_t *consumer; /* subscribed; apply must not poll it */
-    unsigned
-        assignments; /* how often `consumer` was given partitions. A batch is of the last time; what is known of others' work is older */
-    void *own;       /* the way's, for this worker */
-    bool warned;     /* ledger.c: the last commit came with a warning */
+    unsigned assignments; /* times that `consumer` was given partitions. A batch is of the last; what is known of others' work is older */
+    void *own;            /* the way's, for this worker */
+    bool warned;          /* ledger.c: the last commit came with a warning */
 };
 
 enum way_result {
