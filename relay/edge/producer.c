@@ -126,6 +126,8 @@ static void on_tick(uv_timer_t *tick)
         if (p->sessions[i].state == SESSION_CLOSING)
             session_purge(&p->sessions[i]);
     drain(p);
+    if (p->freed) /* by a callback, which the end of a session may have called; then the learner may be gone */
+        return;
     for (unsigned i = 0; i < RELAY_SESSIONS; i++) {
         doubt_silence(&p->sessions[i]);
         session_ask(&p->sessions[i]);

@@ -53,6 +53,11 @@ static void on_broken(void *data, enum relay_session session, enum relay_fault f
     snprintf(rig->broken_reason, sizeof rig->broken_reason, "%s", reason);
 }
 
+static void on_freed(void *data)
+{
+    ((struct rig *)data)->freed_n++;
+}
+
 static void on_closed(void *data, enum relay_session session)
 {
     struct rig *rig = data;
@@ -60,6 +65,8 @@ static void on_closed(void *data, enum relay_session session)
     rig->early |= rig->calling;
     rig->closed_n++;
     rig->closed_by[session]++;
+    if (rig->ends_with_session)
+        producer_free(rig->producer, on_freed, rig);
 }
 
 static void on_topic(void *data, uint32_t topic, int32_t partitions_n, uint32_t message_bytes_max, const char *reason)
@@ -103,11 +110,6 @@ static void on_log(void *data, enum producer_log_level level, const char *facili
     rig->logs_n++;
     if (getenv("RIG_LOG") != NULL)
         printf("    %d %s %s\n", (int)level, facility, text);
-}
-
-static void on_freed(void *data)
-{
-    ((struct rig *)data)->freed_n++;
 }
 
 /* --- the loop ----------------------------------------------------------------------------------------------------- */
@@ -183,8 +185,10 @@ struct rig *rig_new(const char *bootstrap, const char *const *extra)
 void rig_free(struct rig *rig)
 {
     CHECK(!rig->repeated && !rig->early && !rig->confused);
-    producer_free(rig->producer, on_freed, rig);
-    CHECK_EQ(rig->freed_n, 0);
+    if (!rig->ends_with_session) {
+        producer_free(rig->producer, on_freed, rig);
+        CHECK_EQ(rig->freed_n, 0);
+    }
     uv_close((uv_handle_t *)&rig->turns, NULL);
     RIG_WAIT(rig, rig->freed_n > 0, 20);
     CHECK_EQ(rig->freed_n, 1);

@@ -34,6 +34,7 @@ struct rig {
     enum relay_fault refused_fault, broken_fault; /* of the first one */
     char refused_code[64], broken_code[64], broken_reason[400];
     unsigned broken_n, closed_n, freed_n;
+    bool ends_with_session; /* on_closed frees the producer; rig_free then waits for that */
     unsigned broken_by[RELAY_SESSIONS], closed_by[RELAY_SESSIONS];
 
     unsigned topics_n;

@@ -370,6 +370,26 @@ TEST_WITHIN(producer_without_a_broker, 60)
     check_unreachable(bootstrap, "no Kafka broker answers");
 }
 
+/* `check` ends its producer as soon as its session is closed, which a tick may tell: then the tick has nothing left to do. A sanitizer sees
+ * it, and the loop's late turn makes sure that the tick comes first. */
+TEST_WITHIN(producer_is_freed_by_what_a_tick_tells, 60)
+{
+    char bootstrap[40];
+
+    snprintf(bootstrap, sizeof bootstrap, "127.0.0.1:%d", free_port());
+    struct rig *rig = rig_new(bootstrap, NULL);
+
+    rig_open(rig, 0);
+    RIG_WAIT(rig, rig->reachable == 0, 20);
+    uint64_t until_ms = test_now_ms() + 3000; /* what it asked about the broker has failed by then */
+    RIG_WAIT(rig, test_now_ms() > until_ms, 20);
+    rig->ends_with_session = true;
+    producer_close(rig->producer, rig->session);
+    until_ms = test_now_ms() + 700;
+    WAIT_UNTIL(test_now_ms() > until_ms, 20);
+    rig_free(rig);
+}
+
 TEST_WITHIN(producer_with_a_wrong_name, 90)
 {
     check_unreachable("no-such-host.invalid:9092", "cannot be resolved");
