@@ -63,7 +63,7 @@ first_part() {
     wait_for_orders $((orders * 2 / 10))
     kill_relay
     client_end
-    catch_up 60 || die "the first part does not arrive: $behind" oracle relay
+    catch_up 120 || die "the first part does not arrive: $behind" oracle relay $behind # names of logs
     before=$(shows seen-cache && drift seen-cache)
     say "all ways have the first $(grouped "$(placed)") orders; drift of seen-cache: $(money "${before:-0}")"
 }
@@ -93,7 +93,7 @@ vulnerable_part() {
     ways_start_to_die between:2:kill
     say "$(grouped "$(placed)") orders: started again, kill -9 of all consumers at their point \"between\", in their second batch; started again"
     ways_start
-    catch_up 120 || die "not everything arrives: $behind" oracle relay
+    catch_up 120 || die "not everything arrives: $behind" oracle relay $behind
 }
 
 seen_cache_has_jumped() {
