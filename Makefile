@@ -38,7 +38,7 @@ lib_cflags = $(eval lib_cflags := $(subst -I/,-isystem /,$(shell pkg-config --cf
   $(if $(have_systemd),-DHAVE_SYSTEMD))$(lib_cflags)
 lib_libs   = $(eval lib_libs := $(shell pkg-config --libs $(libs) $(have_systemd)))$(lib_libs)
 # What only the services of the demo need.
-demo_libs  = $(eval demo_libs := $(shell pkg-config --libs libcurl hiredis libcrypto))$(demo_libs)
+demo_libs  = $(eval demo_libs := $(shell pkg-config --libs libcurl hiredis libcrypto) -lm)$(demo_libs)
 
 # Fortify only works on optimised code, and hides errors from the sanitisers.
 fortify  := $(if $(SAN),,$(if $(filter -O1 -O2 -O3 -Os,$(CFLAGS)),-D_FORTIFY_SOURCE=2))
