@@ -13,13 +13,17 @@ bool line_calm(const struct process *relay);                     /* it warned of
 
 /* Relays log in as "relay" from now on, a role with the rights of outbox_relay and the `attributes` of CREATE ROLE. */
 void line_role(struct line *l, const char *attributes);
+struct held;
+
 /* pg_terminate_backend of all connections of relays; fails unless there were some. */
 void line_terminate(struct line *l);
 
 /* A line whose writers commit asynchronously, and where nobody but the relay flushes anything for seconds. */
 struct line *line_asynchronous(const char *name);
-/* Strike, and when commits are there that are not flushed: kill -9 of the server. Start it again; a hit. Returns rows that were lost. */
-int64_t line_kill_unflushed(struct line *l);
+/* Stop the process that writes behind the commits: what it has handed to the kernel outlives a kill -9 of the server. */
+void line_wal_writer_stop(struct held *inside);
+/* Strike, and when commits are there that are in the server's memory only: kill -9 of the server. Start it again; a hit. Returns rows that were lost. */
+int64_t line_kill_unwritten(struct line *l);
 
 /* A standby of the line's server, named "standby"; relays know both hosts from now on. `settings`: as for postgres_start. */
 struct postgres line_standby(struct line *l, const char *settings);

@@ -133,7 +133,7 @@ static void kill_published_unwritten(struct line *l)
     int64_t written = -1, now, last_id = 0;
 
     line_publishing(l);
-    CHECK_EQ(kill((pid_t)held_number(inside, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"), SIGSTOP), 0);
+    line_wal_writer_stop(inside);
     line_strike(l);
     do {
         now = held_number(inside, "SELECT pg_current_wal_lsn() - '0/0'");

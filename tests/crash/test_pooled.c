@@ -96,9 +96,7 @@ TEST_WITHIN(crash_pooled_pooler_killed, 90)
  * the process that writes behind their back is stopped. Then the crash, and a server that knows nothing of them. Returns ids that it lost. */
 static int64_t kill_unwritten(struct line *l, struct held *inside)
 {
-    pid_t writer = (pid_t)held_number(inside, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
-
-    CHECK(writer > 0 && kill(writer, SIGSTOP) == 0);
+    line_wal_writer_stop(inside);
     WAIT_UNTIL(held_number(inside, "SELECT pg_current_wal_insert_lsn() - pg_current_wal_lsn()") > 20000, 20);
     int64_t highest = held_number(inside, "SELECT max(id) FROM outbox.event");
     postgres_kill(&l->e.db);
