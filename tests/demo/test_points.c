@@ -2,9 +2,11 @@
 #include "producer-demo/lib/points.h"
 #include "tests/lib/test.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,4 +77,37 @@ TEST(demo_points_kill_and_stop_the_process)
     kill(child, SIGCONT);
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+}
+
+static void *steps_count(void *steps)
+{
+    (void)points_pass("after");
+    while (++*(volatile unsigned long *)steps > 0)
+        continue;
+    return NULL;
+}
+
+/* The thread that meets it stops there, not when another one of its process has had time for the signal. */
+TEST_WITHIN(demo_points_stop_a_thread_where_it_is, 60)
+{
+    for (int i = 0; i < 50; i++) {
+        unsigned long *steps = mmap(NULL, sizeof *steps, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        pid_t child;
+        pthread_t thread;
+        int status;
+
+        CHECK(steps != MAP_FAILED && (child = fork()) >= 0);
+        if (child == 0) {
+            points_name(names);
+            if (!points_arm("after:1:stop", reason, sizeof reason) || pthread_create(&thread, NULL, steps_count, steps) != 0)
+                _exit(1);
+            (void)pthread_join(thread, NULL);
+        }
+        CHECK_EQ(waitpid(child, &status, WUNTRACED), child);
+        CHECK(WIFSTOPPED(status));
+        CHECK_EQ(*steps, 0);
+        CHECK_EQ(kill(child, SIGKILL), 0);
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        (void)munmap(steps, sizeof *steps);
+    }
 }
