@@ -91,7 +91,7 @@ formatted := $(sort $(shell find relay producer-demo tests -name '*.[ch]' 2>/dev
 
 # What `make test` runs, and what it needs for it. An argument of tests/totals.sh each.
 planted  := $(B)/planted-tests
-scripts  := $(wildcard tests/layers_test.sh tests/style_test.sh tests/named_tests.sh) $(if $(main_src),$(if $(wildcard README.md),$(wildcard tests/settings.sh)))
+scripts  := $(wildcard tests/parts_test.sh tests/layers_test.sh tests/style_test.sh tests/named_tests.sh) $(if $(main_src),$(if $(wildcard README.md),$(wildcard tests/settings.sh)))
 run_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) 'tests/harness_test.sh $(planted)' $(scripts)
 for_unit := $(if $(filter unit,$(suites)),$(B)/test-unit) $(planted) $(relay)
 run_sim  := $(sim) '$(sim) --outage --seeds 20' $(if $(mutants),$(wildcard tests/sim/mutants.sh))
