@@ -76,10 +76,49 @@ uint32_t pace_backoff_ms(struct pace *p, uint32_t attempts)
     return (uint32_t)(p->random % (limit_ms + 1));
 }
 
+/* All of them times `stuck_ms`, a second. */
+enum {
+    SLOW_TURN = 10,   /* a wait is forgotten after one to two turns with acknowledgements */
+    SLOW_MAX = 10,    /* a wait longer than half of it is an outage, which says nothing of the next one */
+    ATTEMPTS_MAX = 5, /* 32 s; librdkafka gives a request up after 30 */
+    PATIENCE = 2      /* times the longest wait */
+};
+
+void pace_acked(struct pace *p, uint64_t now_ms, uint64_t waited_ms, uint32_t stuck_ms)
+{
+    /* Nothing is remembered of a Kafka that is quick. */
+    if (waited_ms * PATIENCE <= stuck_ms)
+        waited_ms = 0;
+    if (waited_ms == 0 && p->slow_ms == 0 && p->slow_before_ms == 0)
+        return;
+    if (now_ms >= p->slow_turn_ms) {
+        p->slow_before_ms = p->slow_ms;
+        p->slow_ms = 0;
+        p->slow_turn_ms = now_ms + (uint64_t)SLOW_TURN * stuck_ms;
+    }
+    if (waited_ms > p->slow_ms)
+        p->slow_ms = waited_ms;
+}
+
+uint64_t pace_patience_ms(const struct pace *p, uint32_t stuck_ms, uint32_t attempts)
+{
+#ifdef MUTANT_NO_PATIENCE
+    return stuck_ms;
+#else
+    uint64_t learnt_ms = PATIENCE * (p->slow_ms > p->slow_before_ms ? p->slow_ms : p->slow_before_ms);
+    uint64_t tried_ms = (uint64_t)stuck_ms << (attempts < ATTEMPTS_MAX ? attempts : ATTEMPTS_MAX);
+
+    if (learnt_ms > (uint64_t)SLOW_MAX * stuck_ms)
+        learnt_ms = (uint64_t)SLOW_MAX * stuck_ms;
+    return learnt_ms > tried_ms ? learnt_ms : tried_ms;
+#endif
+}
+
 uint64_t pace_digest(const struct pace *p, uint64_t now_ms)
 {
-    uint64_t pause_ms = now_ms - p->busy_ms, longest_ms = (uint64_t)p->poll_max_ms * IDLE_SHARE;
+    uint64_t pause_ms = now_ms - p->busy_ms, longest_ms = (uint64_t)p->poll_max_ms * IDLE_SHARE, digest = digest_add(7, p->random);
 
+    digest = digest_add_due(digest_add(digest_add(digest, p->slow_ms), p->slow_before_ms), p->slow_turn_ms, now_ms);
     /* Beyond it a pause changes nothing any more. */
-    return digest_add_due(digest_add(digest_add(7, p->random), pause_ms < longest_ms ? pause_ms : longest_ms), p->next_ms, now_ms);
+    return digest_add_due(digest_add(digest, pause_ms < longest_ms ? pause_ms : longest_ms), p->next_ms, now_ms);
 }

@@ -54,6 +54,7 @@ void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot)
 
     if (window_acked(relay_window(r)) == 0)
         r->acked_ms = now_ms;
+    pace_acked(&r->pace, now_ms, window_lane_waited_ms(relay_window(r), now_ms, lane), r->limits.stuck_ms);
     window_ack(relay_window(r), now_ms, slot);
     if (key != KEYS_NONE)
         keys_row_out(relay_keys(r), key);
@@ -252,13 +253,18 @@ static void silent_sessions_end(struct relay *r, uint64_t now_ms)
     }
 }
 
+static uint64_t patience_ms(const struct relay *r)
+{
+    return pace_patience_ms(&r->pace, r->limits.stuck_ms, r->sessions[RELAY_MAIN].attempts);
+}
+
 void relay_find_stuck(struct relay *r, uint64_t now_ms)
 {
     struct window *w = relay_window(r);
     struct topics *t = relay_topics(r);
     uint32_t lane;
 
-    while ((lane = window_find_stuck(w, now_ms, r->limits.stuck_ms)) != WINDOW_NO_LANE) {
+    while ((lane = window_find_stuck(w, now_ms, patience_ms(r))) != WINDOW_NO_LANE) {
         window_stick(w, lane);
         if (r->lease.held && !r->stopping && !topics_lane_probe(t, lane)) /* what is probed is behind already */
             relay_lane_goes_behind(r, now_ms, lane, RELAY_FAULT_PASSING, false);
@@ -282,7 +288,7 @@ void relay_find_stuck(struct relay *r, uint64_t now_ms)
 
 uint64_t relay_publish_due_ms(const struct relay *r, uint64_t now_ms)
 {
-    uint64_t due_ms = window_stuck_due_ms(relay_window(r), r->limits.stuck_ms), session_ms = relay_session_due_ms(r, now_ms);
+    uint64_t due_ms = window_stuck_due_ms(relay_window(r), patience_ms(r)), session_ms = relay_session_due_ms(r, now_ms);
 
     if (session_ms < due_ms)
         due_ms = session_ms;

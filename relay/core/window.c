@@ -272,12 +272,12 @@ void window_lane_doubt(struct window *w, uint32_t lane)
     window_lane_settle(w, lane);
 }
 
-uint64_t window_stuck_due_ms(const struct window *w, uint32_t stuck_ms)
+uint64_t window_stuck_due_ms(const struct window *w, uint64_t stuck_ms)
 {
     return w->watched == WINDOW_NO_LANE ? UINT64_MAX : window_lanes(w)[w->watched].moved_ms + stuck_ms;
 }
 
-uint32_t window_find_stuck(const struct window *w, uint64_t now_ms, uint32_t stuck_ms)
+uint32_t window_find_stuck(const struct window *w, uint64_t now_ms, uint64_t stuck_ms)
 {
     return now_ms >= window_stuck_due_ms(w, stuck_ms) ? w->watched : WINDOW_NO_LANE;
 }

@@ -63,10 +63,11 @@ void window_abandon(struct window *w, row_slot slot); /* handed, came back, and 
 void window_cold(struct window *w, bool probe);       /* a session ended: every lane of it is cold. Scans the lanes */
 
 /* The lane that has waited longest for an acknowledgement, if for `stuck_ms`; WINDOW_NO_LANE if none has. */
-uint32_t window_find_stuck(const struct window *w, uint64_t now_ms, uint32_t stuck_ms);
-uint64_t window_stuck_due_ms(const struct window *w, uint32_t stuck_ms); /* when it should be asked next; UINT64_MAX: nothing is handed */
-void window_stick(struct window *w, uint32_t lane);                      /* hand nothing more of it until it has an acknowledgement */
-bool window_is_mostly_stuck(const struct window *w);                     /* do handed rows of stuck lanes hold more than half of it? */
+uint32_t window_find_stuck(const struct window *w, uint64_t now_ms, uint64_t stuck_ms);
+uint64_t window_stuck_due_ms(const struct window *w, uint64_t stuck_ms); /* when it should be asked next; UINT64_MAX: nothing is handed */
+uint64_t window_lane_waited_ms(const struct window *w, uint64_t now_ms, uint32_t lane); /* for its next acknowledgement; rows are handed */
+void window_stick(struct window *w, uint32_t lane);  /* hand nothing more of it until it has an acknowledgement */
+bool window_is_mostly_stuck(const struct window *w); /* do handed rows of stuck lanes hold more than half of it? */
 
 /* --- out ---------------------------------------------------------------------------------------------------------- */
 

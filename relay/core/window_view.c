@@ -67,6 +67,11 @@ uint32_t window_lane_queued(const struct window *w, uint32_t lane)
     return lane_at(w, lane)->queued;
 }
 
+uint64_t window_lane_waited_ms(const struct window *w, uint64_t now_ms, uint32_t lane)
+{
+    return now_ms - lane_at(w, lane)->moved_ms;
+}
+
 uint32_t window_lane_handed(const struct window *w, uint32_t lane)
 {
     return lane_at(w, lane)->handed;

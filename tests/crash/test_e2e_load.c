@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tests/crash/e2e.h"
+#include "tests/lib/proxy.h"
 #include "tests/lib/test.h"
 
 #define KILLS       50
@@ -174,4 +175,47 @@ TEST_WITHIN(e2e_a_second_relay_waits_and_takes_over, 90)
     for (int64_t i = 0; i < v.duplicates; i++)
         CHECK(explains(&k, &v.duplicate[i]));
     oracle_forget(&v);
+}
+
+/* --- a slow Kafka ------------------------------------------------------------------------------------------------- */
+
+/* Each report takes `report_ms` at least, to the end. Tells how fast what has waited drains. */
+static void drain_slowly(struct e2e *e, struct proxy *p, int report_ms, const char *window_rows)
+{
+    int64_t rows, began_ms, first_ms, before = e2e_marked(e);
+
+    LOAD(e, "--writers", "8", "--orders", "200", "--rate", "300", "--seconds", "2");
+    e2e_load_end(e, 20);
+    rows = e2e_unmarked(e);
+    (void)proxy_command(p, "latency kafka %d", report_ms / 2);
+    began_ms = e2e_real_ms();
+    struct process relay = RELAY(e, "--window-rows", window_rows, "--fetch-rows", window_rows);
+    WAIT_UNTIL(e2e_marked(e) > before, 60);
+    first_ms = e2e_real_ms();
+    WAIT_UNTIL(e2e_unmarked(e) == 0, 120);
+    (void)printf("    reports after %d ms, window %s: %lld rows, the first after %lld ms, then %lld a second\n", report_ms, window_rows,
+                 (long long)rows, (long long)(first_ms - began_ms), (long long)(rows * 1000 / (e2e_real_ms() - first_ms)));
+    CHECK(!e2e_said(&relay, "event=\"session ends"));
+    e2e_stop(&relay);
+}
+
+/* Sessions that ended after a second without a report would never see one when reports take as long: nothing went on but the repeats. */
+TEST_WITHIN(e2e_slow_kafka_gets_each_row_once, 240)
+{
+    struct e2e e = e2e_begin("slow");
+    struct proxy p = proxy_start();
+
+    (void)proxy_listen(&p, "kafka", "kafka", e2e_broker()->proxy_port, e2e_broker()->proxied_port);
+    (void)snprintf(e.brokers, sizeof e.brokers, "127.0.0.1:%d", e2e_broker()->proxy_port);
+    drain_slowly(&e, &p, 100, "20");
+    drain_slowly(&e, &p, 100, "60");
+    drain_slowly(&e, &p, 1000, "60");
+    drain_slowly(&e, &p, 1000, "200");
+    (void)proxy_command(&p, "heal kafka");
+    struct process relay = RELAY(&e, NULL);
+    WAIT_UNTIL(e2e_said(&relay, "event=\"lease held\""), 20);
+    struct oracle_verdict v = e2e_end(&e, &relay, 30, NULL);
+    CHECK_EQ(v.duplicates, 0);
+    oracle_forget(&v);
+    proxy_stop(&p);
 }

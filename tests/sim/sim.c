@@ -242,6 +242,26 @@ static void choose_limits(struct sim *sim)
         sim->mix.asynchronous = 0;
 }
 
+/* Kafka is slow for good: whatever is handed gets its report, later than the relay waits at first. Drawn without the seed's chance, so that
+ * the other seeds are what they were. */
+static void choose_slow(struct sim *sim)
+{
+    sim->mix.slow_ms = 0;
+    if (sim->outage || sim->seed % SLOW_SEEDS != SLOW_SEEDS / 2)
+        return;
+    sim->mix.slow_ms = sim->limits.stuck_ms * (uint32_t)(1 + sim->seed / SLOW_SEEDS % 3);
+    sim->mix.expiration_ms = 0;  /* of hours, compared with this */
+    sim->limits.window_rows = 8; /* the first rows of all lanes are more than half of it */
+    if (sim->limits.fetch_rows > sim->limits.window_rows)
+        sim->limits.fetch_rows = sim->limits.window_rows;
+}
+
+/* In which everything must be there at the end: four times the longest backoff; or what a small window takes for all rows. */
+static uint64_t finish_ms(const struct sim *sim)
+{
+    return sim->outage || sim->mix.slow_ms ? 120000 : 60000;
+}
+
 static void on_inspect(struct sim *sim, const struct event *event)
 {
     (void)event;
@@ -253,13 +273,13 @@ static void on_inspect(struct sim *sim, const struct event *event)
     if (sim->now > (sim->outage ? OUTAGE_MS : 0) + 300000)
         sim_violation(sim, "simulator", "the writers do not finish");
     if (writers_done(sim) && !sim->finish_by)
-        sim->finish_by = sim->now + (sim->outage ? 120000 : 60000);                /* four times the longest backoff */
+        sim->finish_by = sim->now + finish_ms(sim);
     bool keys_run_short = sim->limits.keys_max < 20 || sim->limits.lanes_max < 36; /* then their lanes or topics wait instead */
     if (sim->finish_by && !sim->healed && (oracle_isolated(sim) || sim->now > sim->finish_by || keys_run_short)) {
         if (!keys_run_short && !oracle_isolated(sim))
             oracle_late(sim);
         writers_heal(sim);
-        sim->finish_by = sim->now + (sim->outage ? 120000 : 60000); /* four times the longest backoff */
+        sim->finish_by = sim->now + finish_ms(sim);
     }
     if (sim->finish_by && !sim->stopped_by) {
         if (oracle_finished(sim)) {
@@ -306,6 +326,7 @@ static void start(struct sim *sim, uint64_t seed)
     memset(sim->statements, 0, sizeof sim->statements);
     choose_mix(sim);
     choose_limits(sim);
+    choose_slow(sim);
     if (sim->outage)
         choose_outage(sim);
     broker_start(sim);

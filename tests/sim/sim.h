@@ -47,6 +47,7 @@ enum {
     PRODUCERS_MAX = 1024,
     WAL_MAX = 2048,
     EVENTS_MAX = 16384,
+    SLOW_SEEDS = 16, /* one of so many has a slow Kafka */
     NOBODY = -1
 };
 
@@ -311,6 +312,7 @@ struct mix {
     uint32_t think_ms, batch_max, latency_ms, wal_flush_ms, sequence_ahead, pump_late;
     bool any_first_sequence; /* KAFKA-15591 */
     uint32_t expiration_ms;  /* after which a silent producer is forgotten; 0: not in this seed */
+    uint32_t slow_ms;        /* by which each reply of the broker is late, in every seed of a few, to the end; 0: not in this seed */
     bool states_seen;        /* may the relay see who is idle in a transaction? */
 };
 

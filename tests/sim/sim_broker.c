@@ -115,7 +115,7 @@ static bool has_no_leader(struct sim *sim, const struct request *request)
 static void reply(struct sim *sim, struct request *request)
 {
     struct partition *partition = &sim->partitions[request->topic][request->partition];
-    uint64_t at = sim->now + sim_latency(sim);
+    uint64_t at = sim->now + sim_latency(sim) + sim->mix.slow_ms;
     if (at < partition->reply_after)
         at = partition->reply_after;
     partition->reply_after = at;

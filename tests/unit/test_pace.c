@@ -115,6 +115,78 @@ TEST(pace_jitter_is_its_own_for_each_seed)
     CHECK(same < 5);
 }
 
+TEST(pace_patience_is_what_it_is_told_while_kafka_is_quick)
+{
+    struct pace p = pace_new(1);
+
+    pace_acked(&p, 1000, 500, 1000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 0), 1000);
+    pace_acked(&p, 1000, 501, 1000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 0), 1002);
+}
+
+TEST(pace_patience_is_twice_the_longest_wait)
+{
+    struct pace p = pace_new(1);
+
+    pace_acked(&p, 1000, 900, 1000);
+    pace_acked(&p, 2000, 2000, 1000);
+    pace_acked(&p, 2001, 0, 1000);
+    pace_acked(&p, 3000, 1500, 1000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 0), 4000);
+}
+
+/* An outage says little of how long the next one will be. */
+TEST(pace_patience_learns_ten_times_of_what_it_is_told_at_most)
+{
+    struct pace p = pace_new(1);
+
+    pace_acked(&p, 1000, 60000, 1000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 0), 10000);
+}
+
+/* One turn is ten seconds; the longest wait counts in its own and in the next one. */
+TEST(pace_patience_ends_when_kafka_is_quick_again)
+{
+    struct pace p = pace_new(1);
+
+    pace_acked(&p, 1000, 3000, 1000);
+    pace_acked(&p, 10999, 0, 1000);
+    pace_acked(&p, 11000, 1000, 1000);
+    pace_acked(&p, 20999, 0, 1000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 0), 6000);
+    pace_acked(&p, 21000, 0, 1000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 0), 2000);
+    pace_acked(&p, 31000, 0, 1000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 0), 1000);
+}
+
+TEST(pace_patience_doubles_with_each_session_that_had_no_report)
+{
+    struct pace p = pace_new(1);
+
+    CHECK_EQ(pace_patience_ms(&p, 1000, 1), 2000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 4), 16000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 5), 32000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 6), 32000);
+    pace_acked(&p, 1000, 1500, 1000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 1), 3000);
+    CHECK_EQ(pace_patience_ms(&p, 1000, 2), 4000);
+}
+
+TEST(pace_digest_knows_the_patience)
+{
+    struct pace a = pace_new(1), b = pace_new(1);
+
+    pace_acked(&a, 1000, 3000, 1000);
+    CHECK(pace_digest(&a, 1000) != pace_digest(&b, 1000));
+    pace_acked(&b, 1000, 3000, 1000);
+    CHECK(pace_digest(&a, 1000) == pace_digest(&b, 1000));
+    pace_acked(&a, 11000, 3000, 1000);
+    pace_acked(&b, 11000, 600, 1000);
+    CHECK(pace_digest(&a, 11000) != pace_digest(&b, 11000));
+}
+
 TEST(pace_digest_counts_distances_but_not_dates)
 {
     struct pace a = pace_new(1), b;
