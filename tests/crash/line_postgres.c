@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/crash/held.h"
+#include "tests/crash/kafka_line.h"
 #include "tests/lib/test.h"
 
 int line_said_times(const struct process *p, const char *words)
@@ -37,40 +38,81 @@ void line_terminate(struct line *l)
 
 /* --- asynchronous commits ------------------------------------------------------------------------------------------- */
 
+#define GATHERED 100000 /* bytes of WAL: some hundred commits */
+
 struct line *line_asynchronous(const char *name)
 {
-    /* A full checkpoint would flush as well. */
+    /* A full checkpoint would flush as well, as would a full buffer and the process that writes pages. */
     return line_begin(name, &(struct line_options){.e2e.settings = "synchronous_commit = off\nwal_writer_delay = 10s\n"
-                                                                   "wal_writer_flush_after = 1GB\ncheckpoint_timeout = 1h"});
+                                                                   "wal_writer_flush_after = 1GB\ncheckpoint_timeout = 1h\n"
+                                                                   "wal_buffers = 32MB\nbgwriter_lru_maxpages = 0"});
+}
+
+/* It waits for work, so it holds no lock: one that is stopped while it writes would let nobody write any more. */
+static bool wal_writer_stopped(struct held *inside, pid_t writer)
+{
+    if (kill(writer, SIGSTOP) != 0)
+        test_fail(__FILE__, __LINE__, "the WAL writer of the server is gone");
+    WAIT_UNTIL(kafka_line_state(writer) == 'T', 20);
+    if (held_number(inside, "SELECT count(*) FROM pg_stat_activity WHERE pid = %d AND wait_event = 'WalWriterMain'", (int)writer) == 1)
+        return true;
+    (void)kill(writer, SIGCONT);
+    return false;
 }
 
 void line_wal_writer_stop(struct held *inside)
 {
-    pid_t writer = (pid_t)held_number(inside, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'");
+    pid_t writer = 0;
 
-    CHECK(writer > 0 && kill(writer, SIGSTOP) == 0);
+    /* Of a server that has just come up it may not be there yet. */
+    WAIT_UNTIL((writer = (pid_t)held_number(inside, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'")) > 0, 20);
+    WAIT_UNTIL(wal_writer_stopped(inside, writer), 20);
 }
 
-int64_t line_kill_unwritten(struct line *l)
+static int64_t unwritten_bytes(struct held *inside)
+{
+    return held_number(inside, "SELECT pg_current_wal_insert_lsn() - pg_current_wal_lsn()");
+}
+
+int64_t line_gather_unwritten(struct held *inside)
+{
+    int64_t since;
+
+    /* A statement that was under way when the relay fell asleep may still write: then all over again. */
+    do {
+        since = held_number(inside, "SELECT pg_current_wal_insert_lsn() - '0/0'");
+        WAIT_UNTIL(held_number(inside, "SELECT pg_current_wal_insert_lsn() - '0/0'") > since + GATHERED, 20);
+    } while (held_number(inside, "SELECT pg_current_wal_lsn() - '0/0'") > since);
+    return unwritten_bytes(inside);
+}
+
+void line_kill_unwritten(struct line *l, struct process *asleep)
 {
     static const char count[] = "SELECT count(*) FROM outbox.event WHERE created_at <= to_timestamp(%lld / 1000.0)";
     struct held *inside = held_open(l->e.db.conninfo);
     int64_t unwritten, before, after;
     long long now_ms;
 
-    line_publishing(l);
     line_wal_writer_stop(inside);
+    line_publishing(l);
     line_strike(l);
-    WAIT_UNTIL((unwritten = held_number(inside, "SELECT pg_current_wal_insert_lsn() - pg_current_wal_lsn()")) > 5000, 20);
+    if (asleep != NULL) {
+        process_signal(asleep, SIGSTOP);
+        unwritten = line_gather_unwritten(inside);
+    } else {
+        WAIT_UNTIL((unwritten = unwritten_bytes(inside)) > 5000, 20);
+    }
     now_ms = e2e_real_ms();
     before = held_number(inside, count, now_ms);
     postgres_kill(&l->e.db);
+    if (asleep != NULL)
+        process_signal(asleep, SIGCONT);
     postgres_restart(&l->e.db);
     held_close(inside);
     after = postgres_number(l->e.db.conninfo, count, now_ms);
+    CHECK(asleep == NULL || after < before);
     line_hit(l, "kill -9 of the postmaster and its children, asynchronous commits in flight",
              "%lld bytes of WAL were in its memory only, %lld rows were lost", (long long)unwritten, (long long)(before - after));
-    return before - after;
 }
 
 /* --- another server ------------------------------------------------------------------------------------------------- */

@@ -18,12 +18,16 @@ struct held;
 /* pg_terminate_backend of all connections of relays; fails unless there were some. */
 void line_terminate(struct line *l);
 
-/* A line whose writers commit asynchronously, and where nobody but the relay flushes anything for seconds. */
+/* A line whose writers commit asynchronously, and where nobody but the relay writes any WAL for seconds. */
 struct line *line_asynchronous(const char *name);
 /* Stop the process that writes behind the commits: what it has handed to the kernel outlives a kill -9 of the server. */
 void line_wal_writer_stop(struct held *inside);
-/* Strike, and when commits are there that are in the server's memory only: kill -9 of the server. Start it again; a hit. Returns rows that were lost. */
-int64_t line_kill_unwritten(struct line *l);
+/* It is stopped, and so is the relay: wait until commits are there that are in the server's memory only, and stay there. Returns bytes of WAL. */
+int64_t line_gather_unwritten(struct held *inside);
+/* Let the relay publish what nobody but itself has had written; strike, and when commits are there that are in the server's memory only: kill
+ * -9 of the server. `asleep`, the relay, is stopped while they gather, so that the server loses some for sure; NULL: it runs, and may have them
+ * written to the last. Start the server again; a hit. */
+void line_kill_unwritten(struct line *l, struct process *asleep);
 
 /* A standby of the line's server, named "standby"; relays know both hosts from now on. `settings`: as for postgres_start. */
 struct postgres line_standby(struct line *l, const char *settings);

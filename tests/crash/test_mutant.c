@@ -124,27 +124,39 @@ TEST_WITHIN(mutant_marks_by_id, 90)
 
 /* --- no barrier ----------------------------------------------------------------------------------------------------- */
 
+/* 20 rows were marked whose ids were drawn after the server had written as far as it has now. */
+static bool is_marked_unwritten(struct held *inside, int64_t *written, int64_t *last_id)
+{
+    int64_t now = held_number(inside, "SELECT pg_current_wal_lsn() - '0/0'");
+
+    if (now != *written)
+        *last_id = held_number(inside, "SELECT last_value FROM outbox.event_id_seq");
+    *written = now;
+    return held_number(inside,
+                       "SELECT count(*) FROM (SELECT 1 FROM outbox.event WHERE id > %lld AND sent_at IS NOT NULL ORDER BY id LIMIT 20) s"
+                       " WHERE pg_current_wal_lsn() - '0/0' = %lld",
+                       (long long)*last_id, (long long)now) == 20;
+}
+
 /* Kill the server when something was marked that it has in its memory only: what the kernel has outlives a kill -9, so the process that
- * writes behind the commits is stopped. With the barrier there is no such moment: the same without this setting is
- * crash_postgres_killed_with_asynchronous_commits. */
-static void kill_published_unwritten(struct line *l)
+ * writes behind the commits is stopped, and then the relay, whose beat would write as well. With the barrier there is no such moment: the same
+ * without this setting is crash_postgres_killed_with_asynchronous_commits. */
+static void kill_published_unwritten(struct line *l, struct process *relay)
 {
     struct held *inside = held_open(l->e.db.conninfo);
-    int64_t written = -1, now, last_id = 0;
+    int64_t written = -1, last_id = 0;
 
     line_publishing(l);
     line_wal_writer_stop(inside);
     line_strike(l);
     do {
-        now = held_number(inside, "SELECT pg_current_wal_lsn() - '0/0'");
-        if (now != written)
-            last_id = held_number(inside, "SELECT last_value FROM outbox.event_id_seq");
-        written = now;
-    } while (held_number(inside,
-                         "SELECT count(*) FROM (SELECT 1 FROM outbox.event WHERE id > %lld AND sent_at IS NOT NULL ORDER BY id LIMIT 20) s"
-                         " WHERE pg_current_wal_lsn() - '0/0' = %lld",
-                         (long long)last_id, (long long)written) < 20);
+        process_signal(relay, SIGCONT);
+        WAIT_UNTIL(is_marked_unwritten(inside, &written, &last_id), 20);
+        process_signal(relay, SIGSTOP);
+        (void)line_gather_unwritten(inside);
+    } while (!is_marked_unwritten(inside, &written, &last_id));
     postgres_kill(&l->e.db);
+    process_signal(relay, SIGCONT);
     postgres_restart(&l->e.db);
     held_close(inside);
     line_hit(l, "kill -9 of the postmaster and its children", "rows were marked that were in the server's memory only");
@@ -153,10 +165,10 @@ static void kill_published_unwritten(struct line *l)
 TEST_WITHIN(mutant_no_barrier, 90)
 {
     struct line *l = line_asynchronous("no-barrier");
+    struct process *relay = LINE_RELAY(l, "--backoff-max-ms", "500", "--durability", "off");
 
-    (void)LINE_RELAY(l, "--backoff-max-ms", "500", "--durability", "off");
     for (int i = 0; i < 2; i++)
-        kill_published_unwritten(l);
+        kill_published_unwritten(l, relay);
     struct oracle_verdict v = mutant_verdict(l);
     CHECK(v.phantoms > 0);
 }
