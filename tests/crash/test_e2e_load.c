@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "tests/crash/e2e.h"
+#include "tests/crash/evidence.h"
 #include "tests/lib/proxy.h"
 #include "tests/lib/test.h"
 
@@ -193,8 +194,8 @@ static void drain_slowly(struct e2e *e, struct proxy *p, int report_ms, const ch
     WAIT_UNTIL(e2e_marked(e) > before, 60);
     first_ms = e2e_real_ms();
     WAIT_UNTIL(e2e_unmarked(e) == 0, 120);
-    (void)printf("    reports after %d ms, window %s: %lld rows, the first after %lld ms, then %lld a second\n", report_ms, window_rows,
-                 (long long)rows, (long long)(first_ms - began_ms), (long long)(rows * 1000 / (e2e_real_ms() - first_ms)));
+    evidence_tell(0, "reports after %d ms, window %s: %lld rows, the first after %lld ms, then %lld a second", report_ms, window_rows,
+                  (long long)rows, (long long)(first_ms - began_ms), (long long)(rows * 1000 / (e2e_real_ms() - first_ms)));
     CHECK(!e2e_said(&relay, "event=\"session ends"));
     e2e_stop(&relay);
 }
