@@ -187,6 +187,19 @@ TEST(pace_digest_knows_the_patience)
     CHECK(pace_digest(&a, 11000) != pace_digest(&b, 11000));
 }
 
+/* So that a quick Kafka has no more states than one that is never slow. */
+TEST(pace_remembers_nothing_of_a_quick_kafka)
+{
+    struct pace p = pace_new(1), fresh = pace_new(1);
+
+    pace_acked(&p, 1000, 500, 1000);
+    CHECK(pace_digest(&p, 1000) == pace_digest(&fresh, 1000));
+    pace_acked(&p, 1000, 3000, 1000);
+    for (uint64_t now_ms = 11000; now_ms <= 41000; now_ms += 10000)
+        pace_acked(&p, now_ms, 500, 1000);
+    CHECK(pace_digest(&p, 41000) == pace_digest(&fresh, 41000));
+}
+
 TEST(pace_digest_counts_distances_but_not_dates)
 {
     struct pace a = pace_new(1), b;
