@@ -143,7 +143,7 @@ void line_burst(struct line *l, unsigned n)
 }
 
 /* Both by the primary key from its end: they are asked often, and the answer to the second must not come late. */
-void line_look(struct line *l)
+static void look_once(struct line *l)
 {
     const char *two = postgres_query(
         l->e.db.conninfo, "SELECT (SELECT count(*) FROM (SELECT created_at FROM outbox.event WHERE headers->>'type' <> 'burst' "
@@ -154,11 +154,17 @@ void line_look(struct line *l)
     CHECK(sscanf(two, "%ld\t%ld", &l->written, &l->unsettled) == 2);
 }
 
+/* On a busy machine the last row of the writers may be a second old. */
+void line_look(struct line *l)
+{
+    WAIT_UNTIL((look_once(l), l->written > 0), 30);
+}
+
 void line_strike(struct line *l)
 {
     for (int tries = 0; tries < 20; tries++) {
         line_burst(l, BURST);
-        line_look(l);
+        look_once(l);
         if (l->unsettled >= LINE_UNSETTLED_MIN && l->written > 0)
             return;
     }

@@ -68,7 +68,8 @@ void line_publishing(struct line *l);
 void line_burst(struct line *l, unsigned n);
 /* Burst until at least 100 rows are unsettled and the load has been writing, and remember both. Call it right before the fault. */
 void line_strike(struct line *l);
-/* Only remember what is there: for a fault that needs no burst, or that keeps rows from being settled, right after it. */
+/* Only remember what is there, when the load has been writing: for a fault that needs no burst, or that keeps rows from being settled, right
+ * after it. */
 void line_look(struct line *l);
 /* The fault hit, and this is the proof. Fails unless what was remembered last is enough; each fault needs a strike or look of its own. */
 void line_hit(struct line *l, const char *injected, const char *proof, ...) __attribute__((format(printf, 3, 4)));

@@ -155,7 +155,7 @@ static int producers(const struct kafka *k, const char *topic)
 /* Finding 15. The broker forgets producers that were silent for 4 s, and takes any sequence number from one that it does not know. After
  * such a silence the first batch of each lane is refused, while the next ones come: if a lane were still warm, they would be taken, and the
  * first one overtaken, or acknowledged with them without being there. */
-TEST_WITHIN(crash_kafka_forgets_producers, 120)
+TEST_WITHIN(crash_kafka_forgets_producers, 180)
 {
     struct proxy p = proxy_start();
     struct kafka k = kafka_start_with("producer.id.expiration.ms=4000\nproducer.id.expiration.check.interval.ms=500\n");
@@ -169,7 +169,7 @@ TEST_WITHIN(crash_kafka_forgets_producers, 120)
         int known = producers(&k, "forgotten");
         CHECK(known > 0);
         process_signal(&l->e.load, SIGSTOP);
-        WAIT_UNTIL(producers(&k, "forgotten") == 0, 30);
+        WAIT_UNTIL(producers(&k, "forgotten") == 0, 60);
         proxy_command(&p, "rule first%d broker error on=Produce per=lane times=1 code=6 delay=100", i);
         process_signal(&l->e.load, SIGCONT);
         line_strike(l);

@@ -38,7 +38,11 @@ static void kill_node(struct line *l, struct kafka *node)
 
 /* --- leaders ------------------------------------------------------------------------------------------------------ */
 
-/* A leader is killed; the other nodes lead its partitions; it comes back and is elected again as the preferred leader. */
+#define SILENCE_MS 4500 /* after five seconds without an answer the relay says that Kafka is lost */
+
+/* A leader is killed; the other nodes lead its partitions; it comes back and is elected again as the preferred leader. Kafka is not lost by
+ * that; if the node was the controller as well, or the machine is busy, nobody acknowledges anything, nor answers behind it, for longer than
+ * the relay's patience: then it may say so once. */
 TEST_WITHIN(crash_kafka_leaders_move, 120)
 {
     struct kafka_cluster c = kafka_cluster_start(REPLICATED);
@@ -48,17 +52,18 @@ TEST_WITHIN(crash_kafka_leaders_move, 120)
     line_publishing(l);
     int led = 0;
     WAIT_UNTIL((led = led_by(&c, "leaders", 0)) > 0, 30);
+    uint64_t killed_ms = test_now_ms();
     kill_node(l, &c.node[0]);
     WAIT_UNTIL(led_by(&c, "leaders", 0) == 0 && kafka_topic_led_by(c.bootstrap, "leaders", -1) == 0, 30);
-    line_hit(l, "kill -9 of a leader, two nodes go on", "%d partitions have another leader", led);
+    uint64_t took_ms = test_now_ms() - killed_ms;
+    line_hit(l, "kill -9 of a leader, two nodes go on", "%d partitions have another leader after %llu ms", led,
+             (unsigned long long)took_ms);
     line_publishing(l);
     kafka_restart(&c.node[0]);
-    line_strike(l);
-    WAIT_UNTIL(led_by(&c, "leaders", 0) == led, 40);
-    line_look(l);
+    WAIT_UNTIL((line_strike(l), led_by(&c, "leaders", 0) == led), 40);
     line_hit(l, "leaders move back", "%d partitions are led by the node that was killed", led);
     line_publishing(l);
-    CHECK_EQ(kafka_line_told(relay, "event=\"kafka lost\""), 0);
+    CHECK(kafka_line_told(relay, "event=\"kafka lost\"") <= (took_ms < SILENCE_MS ? 0 : 1));
     kafka_line_check_no_attempts(l);
     line_end(l, &(struct line_expected){.windows = LINE_D(3)});
 }

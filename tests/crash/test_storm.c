@@ -276,7 +276,7 @@ static void strike(struct storm *s)
 
     if (draw(s, 3) > 0)
         line_publishing(s->line);
-    WAIT_UNTIL((line_look(s->line), s->line->written > 0), 30);
+    line_look(s->line);
     line_strike(s->line);
     fault->strike(s, proof, sizeof proof);
     (void)fprintf(s->diary, "%lld %s: %s; %lld rows unsettled\n", (long long)e2e_real_ms(), fault->name, proof,

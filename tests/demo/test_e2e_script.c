@@ -80,13 +80,13 @@ static void interrupt(const char *word, int signal_number, int status)
 
     WAIT_UNTIL(strstr(process_output(&demo), word) != NULL || !process_running(&demo), 120);
     CHECK(process_running(&demo));
-    CHECK(marked_count() >= 2);
+    WAIT_UNTIL(marked_count() >= 2, 20); /* the script, and what it has started */
     folder = demo_folder(&demo);
     CHECK_EQ(access(folder, F_OK), 0);
     CHECK_EQ(kill(-demo.pid, signal_number), 0);
     CHECK_EQ(process_wait(&demo, 60), status);
     CHECK(strstr(process_output(&demo), "everything is cleaned up") != NULL);
-    WAIT_UNTIL(marked_count() == 0, 5);
+    WAIT_UNTIL(marked_count() == 0, 20);
     CHECK_EQ(access(folder, F_OK), -1);
 }
 

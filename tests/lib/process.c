@@ -159,6 +159,18 @@ const char *process_output(const struct process *p)
     return text;
 }
 
+/* Processes that run parts of a suite at once have parts of the range: what one has asked for and not bound yet, or what is down for a while,
+ * is not another's. */
+static int port_number(unsigned n)
+{
+    const char *text = getenv("TEST_PART");
+    unsigned part, parts;
+    if (text == NULL || sscanf(text, "%u/%u", &part, &parts) != 2 || parts == 0)
+        part = 0, parts = 1;
+    unsigned size = (PORT_LAST - PORT_FIRST) / parts;
+    return PORT_FIRST + (int)(part % parts * size + n % size);
+}
+
 /* A port of the range for outgoing connections could be taken by one of them while its server restarts; or a client that retries could
  * even be connected to itself. */
 int free_port(void)
@@ -167,7 +179,7 @@ int free_port(void)
     if (next == 0)
         next = (unsigned)getpid() * 7919 + (unsigned)test_now_ms();
     for (int tries = 0; tries < 1000; tries++) {
-        int port = PORT_FIRST + (int)(next++ % (PORT_LAST - PORT_FIRST));
+        int port = port_number(next++);
         int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         bool is_free = s >= 0 && bind(s, (const struct sockaddr *)&address, sizeof address) == 0;

@@ -12,7 +12,7 @@
  *
  * What a test writes is shown only if it fails, together with the ends of the *.log files of its temp folder. Whatever it left running is
  * killed. In the environment, TEST_SLOW=4 makes every deadline four times as long (for valgrind), TEST_KEEP=1 keeps the temp folder,
- * TEST_PART=2/3 runs every third test, from the second on.
+ * TEST_PART=2/3 runs every third test, from the second on, with ports of another third than the others have.
  */
 #ifndef TESTS_LIB_TEST_H
 #define TESTS_LIB_TEST_H

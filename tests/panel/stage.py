@@ -9,18 +9,19 @@ import time
 import urllib.error
 import urllib.request
 
+SLOW = int(os.environ.get('TEST_SLOW', '1'))  # the factor for deadlines, as in tests/lib/test.h
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def until(condition, what, seconds=60):
     """Ask until the condition is true, and return what it returned."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * SLOW
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f'not within {seconds} s: {what}')
+            raise AssertionError(f'not within {seconds * SLOW} s: {what}')
         time.sleep(0.1)
 
 
