@@ -33,9 +33,14 @@ void test_suite_stop(void)
     kafka_stop(&shared_kafka);
 }
 
+static void topic_create(const struct e2e *e, const char *topic, int partitions)
+{
+    kafka_topic_create(e->kafka, topic, partitions, "message.timestamp.type=LogAppendTime");
+}
+
 void e2e_topic_create(const struct e2e *e, const char *topic)
 {
-    kafka_topic_create(e->kafka, topic, E2E_PARTITIONS, "message.timestamp.type=LogAppendTime");
+    topic_create(e, topic, E2E_PARTITIONS);
 }
 
 struct e2e e2e_begin_with(const char *topic, const struct e2e_options *options)
@@ -55,7 +60,7 @@ struct e2e e2e_begin_with(const char *topic, const struct e2e_options *options)
     process_run(
         (const char *[]){"psql", "-qX", "-v", "ON_ERROR_STOP=1", e.db.conninfo, "-f", TEST_SOURCE_FOLDER "/producer-demo/schema.sql", NULL},
         NULL, (struct process_options){0}, 20);
-    e2e_topic_create(&e, topic);
+    topic_create(&e, topic, options->partitions > 0 ? options->partitions : E2E_PARTITIONS);
     return e;
 }
 

@@ -24,6 +24,7 @@ struct e2e {
 struct e2e_options {
     const char *settings; /* more lines of postgresql.conf, or NULL */
     const char *kafka;    /* bootstrap servers of a broker of the test's own, borrowed; NULL: the suite's */
+    int partitions;       /* of `topic`; 0: E2E_PARTITIONS */
 };
 
 const struct kafka *e2e_broker(void); /* the suite's */

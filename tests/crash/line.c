@@ -65,8 +65,8 @@ struct line *line_begin(const char *name, const struct line_options *options)
 struct process *line_relay_with(struct line *l, const char *const *more, const char *const *before, const char *const *env,
                                 const char *binary)
 {
-    const char *argv[ARGUMENTS_MAX] = {"--lease-ttl-ms", "2000", "--kafka.linger.ms", "10"};
-    size_t n = 4;
+    const char *argv[ARGUMENTS_MAX] = {"--lease-ttl-ms", "2000", "--kafka.linger.ms", "10", "--log-level", "debug", "--kafka.debug", "eos"};
+    size_t n = 8;
 
     for (; more != NULL && *more != NULL; more++) {
         CHECK(n < ARGUMENTS_MAX - 1);
@@ -222,6 +222,7 @@ static void judge(const struct line *l, const struct line_expected *expected, st
     CHECK(v->phantoms <= expected->phantoms_max);
     CHECK(v->committed > 0);
     CHECK_EQ(v->published, v->committed);
+    CHECK(v->duplicates >= expected->duplicates_min);
 }
 
 /* Every duplicate has its window; returns the counts in words, lent. */

@@ -49,8 +49,8 @@ struct line {
 /* Services, topics and writers; `name` is short and that of no other line. `options` NULL: as usual. Everything lives to the test's end. */
 struct line *line_begin(const char *name, const struct line_options *options);
 
-/* Start a relay: lease-ttl-ms 2000, and a linger of 10 ms so that rows are unsettled for a while; `more`, which ends with NULL, comes after
- * that and wins. Lent: valid to the end of the test. */
+/* Start a relay: lease-ttl-ms 2000, a linger of 10 ms so that rows are unsettled for a while, and librdkafka telling of its producer's state
+ * (D7); `more`, which ends with NULL, comes after that and wins. Lent: valid to the end of the test. */
 struct process *line_relay(struct line *l, const char *const *more);
 /* The same, run by the words of `before` ({"sh", "-c", "ulimit -n 20; exec \"$0\" \"$@\"", NULL}) and with "NAME=value" in `env`; both may
  * be NULL, as may `binary`, another build of the relay. */
@@ -81,6 +81,7 @@ void line_hit(struct line *l, const char *injected, const char *proof, ...) __at
 struct line_expected {
     unsigned seconds;                   /* until everything is marked; 0: 30 */
     unsigned windows;                   /* in which duplicates may lie; 0: there must be none */
+    int64_t duplicates_min;             /* where the fault leaves no choice */
     int64_t phantoms_min, phantoms_max; /* of events that the database lost after their commit */
 };
 

@@ -16,9 +16,14 @@ void network_listen(struct network *n)
 
 struct network *network_begin(const char *name, const char *rate)
 {
-    const struct line_options options = {.e2e.settings = "listen_addresses = '127.0.0.1'", .rate = rate};
+    return network_begin_with(name, (struct line_options){.rate = rate});
+}
+
+struct network *network_begin_with(const char *name, struct line_options options)
+{
     struct network *n = test_allocate(sizeof *n);
 
+    options.e2e.settings = "listen_addresses = '127.0.0.1'";
     n->l = line_begin(name, &options);
     n->proxy = proxy_start();
     (void)snprintf(n->direct, sizeof n->direct, "%s", n->l->e.database);

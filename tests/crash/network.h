@@ -18,6 +18,8 @@ struct network {
 
 /* A line between two proxies. Its relays are started by network_relay or line_relay. `rate` as in line_options. */
 struct network *network_begin(const char *name, const char *rate);
+/* With more to choose, but `options.e2e.settings` and `.kafka`. */
+struct network *network_begin_with(const char *name, struct line_options options);
 /* Listen before both, when the line begins, or with another proxy instead of the first: that is a cut of everything. */
 void network_listen(struct network *n);
 struct process *network_relay(struct network *n); /* with KAFKA_LINE_QUICK */

@@ -276,6 +276,22 @@ static void tells_lanes_apart(struct box *b)
     rd_kafka_destroy(c->rk);
 }
 
+/* A rule that waits for another takes the very next request, and none of those before. */
+static void waits_for_another_rule(struct box *b)
+{
+    struct client *c = client_new(b, "after", true);
+    (void)proxy_command(&b->proxy, "rule second kafka error code=6 topic=after after=leader");
+    hand_each(c, 2);
+    CHECK_EQ(proxy_seen(&b->proxy, "second"), 0);
+    (void)proxy_command(&b->proxy, "rule leader kafka error code=6 topic=after skip=1");
+    hand_each(c, 1);
+    CHECK_EQ(proxy_hits(&b->proxy, "leader"), 0);
+    CHECK_EQ(proxy_seen(&b->proxy, "second"), 0);
+    hand_each(c, 1);
+    CHECK_EQ(proxy_hits(&b->proxy, "leader"), 1);
+    check_whole(b, c, "second", 1);
+}
+
 static void refuses_producers(struct box *b)
 {
     (void)proxy_command(&b->proxy, "rule login kafka error code=15 on=InitProducerId");
@@ -326,6 +342,7 @@ TEST_WITHIN(proxy_kafka_does_what_rules_say, 240)
     refuses_the_first_and_not_the_second(b);
     is_overtaken(b);
     tells_lanes_apart(b);
+    waits_for_another_rule(b);
     refuses_producers(b);
     freezes_and_cuts(b);
     CHECK_EQ(proxy_stat(&b->proxy, "kafka", "unmatched"), 0);

@@ -13,6 +13,8 @@
 #define MARK_LAG_MS 5000
 /* How long after it: what a broker had received already, and what a paused client's library still sends. */
 #define APPEND_LAG_MS 30000
+/* So long librdkafka tries to get an answer to a batch that was appended: as long as a broker, or enough of its replicas, are away. */
+#define RETRIED_MS 120000
 /* Marks that a database loses are younger: it writes them to its disk at least so often, and to a standby that is not cut off. */
 #define LOST_MARKS_MS 30000
 /* Between a death and the moment when it was seen; between an event and its line. */
@@ -159,9 +161,9 @@ static void add_fact(struct spans *s, const struct attribution_facts *f, const s
         add_lease_lost(s, f, x);
         add_lost_marks(s, marks);
         break;
-    case ATTRIBUTION_KAFKA:
+    case ATTRIBUTION_RENEWED:
         add(s, (struct span){
-                   .window = 7, .from_ms = x->ms - APPEND_LAG_MS, .to_ms = x->ms + SEEN_MS, .after_ms = x->ms - APPEND_LAG_MS, .room = -1});
+                   .window = 7, .from_ms = x->ms - RETRIED_MS, .to_ms = x->ms + APPEND_LAG_MS, .after_ms = x->ms - SEEN_MS, .room = -1});
         break;
     case ATTRIBUTION_STOPPED:
     case ATTRIBUTION_HELD:

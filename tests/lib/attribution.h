@@ -6,11 +6,12 @@
  *   D3  a session that ended with rows in flight
  *   D4  a lease that was lost with rows in flight or unmarked, while another process got it
  *   D5  a process that started over, or that lost the database: it lost marks
- *   D7  Kafka, or the way to it, was in trouble without the end of a session: the broker may have forgotten producers
+ *   D7  librdkafka renewed its producer inside a session, and said so, which it does with debug=eos only: what it had sent without a good
+ *       report is sent again. (A broker that forgot its producers leaves no word in a log, and no test lets it.)
  *
  * A window has a time: the copy before must lie before its end, the later copy after its beginning. Where the log tells how many rows were
- * in doubt, no more duplicates fit into the window. D5 and D7 cannot be told from much else by a log alone; they count only where a test
- * says that the database lost marks, or the broker its producers. */
+ * in doubt, no more duplicates fit into the window. D5 cannot be told from much else by a log alone; it counts only where a test says that the
+ * database lost marks. */
 #ifndef TESTS_LIB_ATTRIBUTION_H
 #define TESTS_LIB_ATTRIBUTION_H
 

@@ -24,9 +24,7 @@ static const struct known_line {
     {"statement failed", "statement=mark", ATTRIBUTION_MARK_FAILED},
     {"stop overran", NULL, ATTRIBUTION_OVERRAN},
     {"session ends", NULL, ATTRIBUTION_SESSION_ENDED},
-    {"kafka lost", NULL, ATTRIBUTION_KAFKA},
-    {"librdkafka", NULL, ATTRIBUTION_KAFKA},
-    {"partition waits", NULL, ATTRIBUTION_KAFKA},
+    {"librdkafka", "bumped epoch to", ATTRIBUTION_RENEWED},
 };
 
 bool attribution_time_read(const char *line, int64_t *ret_ms)

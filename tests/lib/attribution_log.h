@@ -17,7 +17,7 @@ enum attribution_fact_kind {
     ATTRIBUTION_MARK_WORKS, /* again; or the database does */
     ATTRIBUTION_OVERRAN,    /* an orderly stop ended with rows unmarked */
     ATTRIBUTION_SESSION_ENDED,
-    ATTRIBUTION_KAFKA /* anything about the way to Kafka */
+    ATTRIBUTION_RENEWED /* the producer of a session, by librdkafka itself, which says so with debug=eos */
 };
 
 struct attribution_fact {

@@ -33,6 +33,7 @@
  *   text=PART      PostgreSQL: of "[NAME] STATEMENT", as executed; the last key, since it may have spaces
  *   topic=, partition=, sequence=    Produce; sequence=0: the first batch of a session
  *   skip=N, times=M     let N pass, then take M (1; 0: all)
+ *   after=RULE     none before that rule took one, on whichever connection; what came earlier is not counted, nor skipped
  *   per=lane            skip and times count for each (producer, topic, partition)
  *   chance=N            in 1000
  * How: code= (Kafka's number or a SQLSTATE), side= (freeze, half-close), hold=MS and delay=MS (of the request and of the reply; everything

@@ -167,13 +167,17 @@ TEST(attribution_d4_is_no_lease_that_came_back_first)
     CHECK_EQ(window_of(2, PAIR(20000, 61100, 61200), D(5)), 0); /* too old to be lost */
 }
 
-TEST(attribution_d7_is_trouble_with_kafka)
+TEST(attribution_d7_is_a_producer_that_librdkafka_renewed)
 {
     hold(0, 0);
-    CHECK_EQ(window_of(1, PAIR(59900, 61100, 61200), ALL), 0);
-    say(0, 60000, "warning", "librdkafka name=default facility=FAIL text=x");
-    CHECK_EQ(window_of(1, PAIR(59900, 61100, 61200), ALL), 7);
-    CHECK_EQ(window_of(1, PAIR(61000, 61100, 61200), ALL), 0);
+    say(0, 59000, "warning", "librdkafka name=default facility=FAIL text=x");
+    say(0, 59500, "debug", "librdkafka name=default facility=DRAIN text=\"Beginning partition drain for epoch bump\"");
+    CHECK_EQ(window_of(1, PAIR(43000, 60100, 60200), ALL), 0);
+    say(0, 60000, "debug", "librdkafka name=default facility=DRAIN text=\"All partitions drained, bumped epoch to PID{Id:1,Epoch:1}\"");
+    CHECK_EQ(window_of(1, PAIR(43000, 60100, 60200), ALL), 7);
+    CHECK_EQ(window_of(1, PAIR(43000, 60100, 60200), ALL & ~D(7)), 0);
+    CHECK_EQ(window_of(1, PAIR(43000, 59100, 60200), ALL), 0); /* under the producer that was */
+    CHECK_EQ(window_of(1, PAIR(95000, 95100, 95200), ALL), 0); /* under the new one, both */
 }
 
 TEST(attribution_of_a_log_that_is_not_there)

@@ -65,6 +65,17 @@ static struct rule_lane *lane_find(struct rule *r, uint64_t key)
     return &r->lanes[r->lanes_n++];
 }
 
+/* Not before the rule that it waits for took a request. */
+static bool waits(struct rules *rules, const struct rule *r)
+{
+    const struct rule *before = r->after[0] != 0 ? rules_find(rules, r->after) : NULL;
+    uint32_t taken = 0;
+
+    for (unsigned i = 0; before != NULL && i < before->lanes_n; i++)
+        taken += before->lanes[i].taken;
+    return r->after[0] != 0 && taken == 0;
+}
+
 static bool takes(struct rules *rules, struct rule *r, const struct request *q, uint64_t *ret_lane)
 {
     *ret_lane = lane_of(r, q);
@@ -83,7 +94,7 @@ struct rule *rules_judge(struct rules *rules, const char *upstream, const struct
 {
     for (unsigned i = 0; i < rules->n; i++) {
         struct rule *r = &rules->list[i];
-        if (matches(r, upstream, request) && takes(rules, r, request, ret_lane))
+        if (matches(r, upstream, request) && !waits(rules, r) && takes(rules, r, request, ret_lane))
             return r;
     }
     return NULL;

@@ -54,8 +54,9 @@ struct rule {
     int32_t partition; /* -1: any */
     int32_t sequence;  /* -1: any */
     uint32_t skip, times;
-    bool per_lane;   /* skip and times for each (producer, topic, partition) alone */
-    uint32_t chance; /* in 1000 */
+    char after[NAME_MAX_LEN]; /* a rule that must have taken one before; "": none */
+    bool per_lane;            /* skip and times for each (producer, topic, partition) alone */
+    uint32_t chance;          /* in 1000 */
 
     /* what happens to them */
     int16_t code;

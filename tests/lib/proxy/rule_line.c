@@ -116,6 +116,8 @@ static bool field_read(struct rule *r, const char *name, const char *value)
         return u32_read(&r->skip, value, UINT32_MAX);
     if (strcmp(name, "times") == 0)
         return u32_read(&r->times, value, UINT32_MAX);
+    if (strcmp(name, "after") == 0)
+        return text_read(r->after, sizeof r->after, value);
     if (strcmp(name, "chance") == 0)
         return u32_read(&r->chance, value, 1000);
     if (strcmp(name, "hold") == 0)
