@@ -91,7 +91,6 @@ TEST_WITHIN(crash_kafka_topic_recreated_at_once, 90)
     line_strike(l);
     kafka_topic_delete(l->e.kafka, "at-once");
     e2e_topic_create(&l->e, "at-once");
-    line_look(l);
     line_hit(l, "topic deleted under load and made again at once", "%lld records in the new one of %lld events",
              (long long)kafka_topic_records(l->e.kafka, "at-once", 0), (long long)e2e_number(&l->e, "SELECT count(*) FROM demo.history"));
     forget_events(l, "at-once", "true");
