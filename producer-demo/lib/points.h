@@ -19,7 +19,8 @@ void points_name(const char *const *names);
 /* Arm one: at its Nth pass from now (1 is the next), ACTION is kill (SIGKILL), stop (SIGSTOP) or error. `text` is "NAME:N:ACTION". Another arming
  * of the same point replaces the first. false: ret_reason says in one line what is wrong with the text. Any thread, any time. */
 bool points_arm(const char *text, char *ret_reason, size_t reason_size);
-/* A thread passes the point, and takes no step more if it shall be killed or stopped there. Returns true if it shall fail. A name that points_name did not give is a bug, asserted. */
+/* A thread passes the point, and takes no step more if it shall be killed or stopped there. Returns true if it shall fail. A name that
+ * points_name did not give is a bug, asserted. */
 bool points_pass(const char *name);
 
 #endif

@@ -8,13 +8,13 @@
 
 #include "tests/crash/line.h"
 
+struct held;
+
 int line_said_times(const struct process *p, const char *words); /* in its log so far */
 bool line_calm(const struct process *relay);                     /* it warned of nothing so far; librdkafka may have */
 
 /* Relays log in as "relay" from now on, a role with the rights of outbox_relay and the `attributes` of CREATE ROLE. */
 void line_role(struct line *l, const char *attributes);
-struct held;
-
 /* pg_terminate_backend of all connections of relays; fails unless there were some. */
 void line_terminate(struct line *l);
 
