@@ -99,6 +99,7 @@ void outbox_mark(struct outbox *o, const int64_t *ids, const struct row_event_id
     array_start(&o->mark_ids, ARRAY_INT8, n, 8);
     array_start(&o->mark_event_ids, ARRAY_UUID, n, 16);
     for (uint32_t i = 0; i < n; i++) {
+        assert(i == 0 || ids[i - 1] <= ids[i]);
         array_add_int8(&o->mark_ids, ids[i]);
         array_add(&o->mark_event_ids, event_ids[i].bytes, sizeof(event_ids[i].bytes));
     }

@@ -223,19 +223,47 @@ static bool build_lease(struct outbox_sql *sql)
 /* What a row counts against the limits: its payload's length without reading it, and its headers as they are stored. In 8 bytes: a sum
  * that overflows would be an error for ever. */
 #define ROW_SIZE "coalesce(octet_length(%s), 0)::int8 + coalesce(octet_length(%s), 0) + coalesce(pg_column_size(%s), 0) + " ROW_EXTRA
+/* Of a row that is not large: NULL. That costs less than the sum. */
+#define ROW_LARGE "CASE WHEN octet_length(%s) > $5::int4 OR pg_column_size(%s) > $5::int4 THEN 2147483648 END"
+
+enum inner {
+    INNER_LIVE,
+    INNER_SETTLED,
+    INNER_SMALL
+};
+
+static char *inner_size(const struct outbox_columns *c, enum inner inner)
+{
+    char *text = NULL;
+    int n = -1;
+
+    switch (inner) {
+    case INNER_LIVE:
+        n = asprintf(&text, ROW_SIZE " AS size", c->payload, c->key, c->headers);
+        break;
+    case INNER_SETTLED:
+        n = asprintf(&text, "CASE WHEN %s IS NULL THEN " ROW_SIZE " ELSE 40 END AS size, %s IS NOT NULL AS settled", c->sent_at, c->payload,
+                     c->key, c->headers, c->sent_at);
+        break;
+    case INNER_SMALL:
+        n = asprintf(&text, ROW_LARGE " AS size", c->payload, c->headers);
+        break;
+    }
+    return n < 0 ? NULL : text;
+}
 
 /* The columns of a row inside of the statement. */
-static char *inner_columns(const struct outbox_columns *c, bool with_settled)
+static char *inner_columns(const struct outbox_columns *c, enum inner inner)
 {
-    char *text;
-    const char *size_when = with_settled ? "CASE WHEN " : "", *size_then = with_settled ? " IS NULL THEN " : "";
-    int n = asprintf(&text,
-                     "%s AS id, %s AS event_id, %s AS topic, %s AS key, %s AS payload, %s AS headers, %s AS partition, %s AS created_at,"
-                     " %s%s%s" ROW_SIZE "%s AS size%s%s%s",
-                     c->id, c->event_id, c->topic, c->key, c->payload, c->headers, c->partition, c->created_at, size_when,
-                     with_settled ? c->sent_at : "", size_then, c->payload, c->key, c->headers, with_settled ? " ELSE 40 END" : "",
-                     with_settled ? ", " : "", with_settled ? c->sent_at : "", with_settled ? " IS NOT NULL AS settled" : "");
-    return n < 0 ? NULL : text;
+    char *text = NULL, *size = inner_size(c, inner);
+
+    if (size && asprintf(&text,
+                         "%s AS id, %s AS event_id, %s AS topic, %s AS key, %s AS payload, %s AS headers, %s AS partition,"
+                         " %s AS created_at, %s",
+                         c->id, c->event_id, c->topic, c->key, c->payload, c->headers, c->partition, c->created_at, size) < 0)
+        text = NULL;
+    free(size);
+    return text;
 }
 
 /* What every read begins with: a row whose id is the insert LSN, whose event_id is the token, and whose size is the flush LSN. */
@@ -264,22 +292,22 @@ static bool build_read(struct outbox_sql *sql, enum sql_name which, const char *
                with_settled ? ", NULL::bool AS settled" : "", with_settled ? settled_columns : live_columns, source);
 }
 
-/* Without the running sum, which costs as much as all the rest of a read. Instead no row brings more than $5 bytes: a larger one comes
- * without payload and headers, and whoever meets it takes the rows before it and asks again in the other form. */
+/* Without the running sum, which costs as much as all the rest of a read. Instead no row brings more than $5 bytes of either: a larger one
+ * comes without payload and headers, and whoever meets it takes the rows before it and asks again in the other form. */
 static bool build_small(struct outbox_sql *sql, const char *source)
 {
     return set(sql, SQL_FETCH_SMALL, "fetch_small",
-               "(" HEAD ") UNION ALL (SELECT id, event_id, topic, key, CASE WHEN size <= $5::int4 THEN payload END,"
-               " CASE WHEN size <= $5::int4 THEN headers::text END, partition, created_at, size FROM (%s) u)",
+               "(" HEAD ") UNION ALL (SELECT id, event_id, topic, key, CASE WHEN size IS NULL THEN payload END,"
+               " CASE WHEN size IS NULL THEN headers::text END, partition, created_at, size FROM (%s) u)",
                source);
 }
 
 /* Gaps first, then the tail, and the first $4 of them; parenthesised like this the tail is not even begun when the gaps are enough. */
-static bool build_fetch(struct outbox_sql *sql, const struct sql_settings *s, bool with_settled)
+static bool build_fetch(struct outbox_sql *sql, const struct sql_settings *s, enum inner inner)
 {
     const struct outbox_columns *c = s->columns;
-    char *columns = inner_columns(c, with_settled), *unsettled = NULL, *source = NULL;
-    bool built = false;
+    bool with_settled = inner == INNER_SETTLED, built = false;
+    char *columns = inner_columns(c, inner), *unsettled = NULL, *source = NULL;
 
     if (!columns || asprintf(&unsettled, with_settled ? "(%s IS NULL OR %s <= $7::int8)" : "%s IS NULL", c->sent_at, c->id) < 0)
         goto out;
@@ -289,8 +317,11 @@ static bool build_fetch(struct outbox_sql *sql, const struct sql_settings *s, bo
                  " UNION ALL (SELECT %s FROM %s WHERE %s > $3::int8 AND %s ORDER BY %s LIMIT $4::int4) LIMIT $4::int4",
                  columns, s->table, c->id, unsettled, c->id, columns, s->table, c->id, unsettled, c->id) < 0)
         goto out;
-    built = with_settled ? build_read(sql, SQL_FETCH_SETTLED, "fetch_settled", true, source)
-                         : build_read(sql, SQL_FETCH, "fetch", false, source) && build_small(sql, source);
+    if (inner == INNER_SMALL)
+        built = build_small(sql, source);
+    else
+        built =
+            build_read(sql, with_settled ? SQL_FETCH_SETTLED : SQL_FETCH, with_settled ? "fetch_settled" : "fetch", with_settled, source);
     free(source);
 out:
     free(unsettled);
@@ -301,7 +332,7 @@ out:
 static bool build_catch_up(struct outbox_sql *sql, const struct sql_settings *s)
 {
     const struct outbox_columns *c = s->columns;
-    char *columns = inner_columns(c, false), *source = NULL;
+    char *columns = inner_columns(c, INNER_LIVE), *source = NULL;
     bool built = columns && asprintf(&source,
                                      "SELECT %s FROM %s WHERE %s BETWEEN $1::int8 AND $2::int8 AND %s IS NULL AND %s = $3::text"
                                      " ORDER BY %s LIMIT $4::int4",
@@ -354,12 +385,19 @@ static bool build_writers(struct outbox_sql *sql, bool pooled)
                not_ours);
 }
 
-/* By pair: an id alone may have been given to another event. The commit does not wait for the disk, for this statement only (a SET would
- * leak through a pooler). That is said where the pairs are unrolled, which happens once: joined to every row it costs a tenth more. */
+/* The rows that a mark may touch: those of its ids, which ascend. The commit does not wait for the disk, for this statement only (a SET would
+ * leak through a pooler). That is said where the ids are asked for, which happens once. The outermost ids leave out partitions. */
+#define MARK_IDS                                                                                                      \
+    "e.%s = ANY ((SELECT CASE set_config('synchronous_commit', 'off', true) WHEN 'off' THEN $1::int8[] END)::int8[])" \
+    " AND e.%s BETWEEN ($1::int8[])[1] AND ($1::int8[])[cardinality($1::int8[])]"
+/* By pair: an id alone may have been given to another event. Its own is where the id is found among the ids; that costs a seventh less than
+ * a join. If it is another one, the id may be there more than once: then all pairs are looked through. */
+#define MARK_PAIR                                          \
+    "(e.%s = ($2::uuid[])[width_bucket(e.%s, $1::int8[])]" \
+    " OR (e.%s, e.%s) IN (SELECT m.i, m.v FROM unnest($1::int8[], $2::uuid[]) m(i, v)))"
+
 static bool build_mark(struct outbox_sql *sql, const struct sql_settings *s)
 {
-    static const char pairs[] =
-        "unnest($1::int8[], CASE set_config('synchronous_commit', 'off', true) WHEN 'off' THEN $2::uuid[] END) m(i, v)";
     const struct outbox_columns *c = s->columns;
 
     if (!set(sql, SQL_MISSED, "missed",
@@ -368,14 +406,14 @@ static bool build_mark(struct outbox_sql *sql, const struct sql_settings *s)
              s->table, c->id, c->event_id))
         return false;
 #ifdef MUTANT_MARKS_BY_ID
-    return set(sql, SQL_MARK, "mark", "UPDATE %s e SET %s = now() FROM %s WHERE e.%s = m.i AND m.v IS NOT NULL", s->table, c->sent_at,
-               pairs, c->id);
+    return set(sql, SQL_MARK, "mark", "UPDATE %s e SET %s = now() WHERE " MARK_IDS " AND cardinality($2::uuid[]) > 0", s->table, c->sent_at,
+               c->id, c->id);
 #endif
     if (s->mark == OUTBOX_MARK_DELETE)
-        return set(sql, SQL_MARK, "mark", "DELETE FROM %s e USING %s WHERE e.%s = m.i AND e.%s = m.v RETURNING e.%s", s->table, pairs,
-                   c->id, c->event_id, c->id);
-    return set(sql, SQL_MARK, "mark", "UPDATE %s e SET %s = now() FROM %s WHERE e.%s = m.i AND e.%s = m.v", s->table, c->sent_at, pairs,
-               c->id, c->event_id);
+        return set(sql, SQL_MARK, "mark", "DELETE FROM %s e WHERE " MARK_IDS " AND " MARK_PAIR " RETURNING e.%s", s->table, c->id, c->id,
+                   c->event_id, c->id, c->id, c->event_id, c->id);
+    return set(sql, SQL_MARK, "mark", "UPDATE %s e SET %s = now() WHERE " MARK_IDS " AND " MARK_PAIR, s->table, c->sent_at, c->id, c->id,
+               c->event_id, c->id, c->id, c->event_id);
 }
 
 /* Only a transaction with a real record in the WAL flushes what was committed before it: a message does, without leaving a dead row. */
@@ -401,7 +439,8 @@ static bool build_state(struct outbox_sql *sql)
 bool sql_build(struct outbox_sql *sql, const struct sql_settings *settings)
 {
     memset(sql, 0, sizeof(*sql));
-    return build_setups(sql, settings) && build_probes(sql) && build_lease(sql) && build_fetch(sql, settings, false) &&
-           build_fetch(sql, settings, true) && build_catch_up(sql, settings) && build_patrol(sql, settings) &&
-           build_writers(sql, settings->pooled) && build_mark(sql, settings) && build_flush(sql, settings->replicated) && build_state(sql);
+    return build_setups(sql, settings) && build_probes(sql) && build_lease(sql) && build_fetch(sql, settings, INNER_LIVE) &&
+           build_fetch(sql, settings, INNER_SETTLED) && build_fetch(sql, settings, INNER_SMALL) && build_catch_up(sql, settings) &&
+           build_patrol(sql, settings) && build_writers(sql, settings->pooled) && build_mark(sql, settings) &&
+           build_flush(sql, settings->replicated) && build_state(sql);
 }

@@ -45,6 +45,51 @@ BOX_TEST_WITHIN(outbox_marks_by_pair, 60)
     box_free(b);
 }
 
+static void check_id_twice(enum outbox_mark_mode mode, uint32_t there)
+{
+    struct postgres p = box_postgres(NULL);
+    struct box *b = box_ready(&p, mode);
+    struct row row;
+
+    insert(&p, 5);
+    CHECK_EQ(box_fetch(b, 0), 5);
+    row = b->rows[1];
+    for (uint32_t i = 0; i < 3; i++) {
+        b->rows[1 + i] = row;
+        if (i != there)
+            b->rows[1 + i].event_id.bytes[0] ^= (unsigned char)(i + 1);
+    }
+    box_mark(b, 0, 5);
+    CHECK(b->missed_n == 2 && b->missed[0] == 2 && b->missed[1] == 2);
+    CHECK_STR(postgres_query(p.conninfo, "SELECT string_agg(id::text, ',' ORDER BY id) FROM outbox.event WHERE sent_at IS NULL"), "3,4");
+    box_free(b);
+}
+
+/* An id that a failover gave away again: several events of one id may be acknowledged, and one of them is there. */
+BOX_TEST_WITHIN(outbox_marks_the_event_that_is_there_where_several_had_its_id, 60)
+{
+    for (uint32_t there = 0; there < 3; there++) {
+        check_id_twice(OUTBOX_MARK_SENT_AT, there);
+        check_id_twice(OUTBOX_MARK_DELETE, there);
+    }
+}
+
+/* An id is found where the ids before it end, whatever lies between them. */
+BOX_TEST_WITHIN(outbox_marks_ids_with_holes, 60)
+{
+    struct postgres p = box_postgres(NULL);
+    struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
+
+    insert(&p, 3000);
+    postgres_query(p.conninfo, "DELETE FROM outbox.event WHERE id % 7 = 0 OR id BETWEEN 500 AND 1500");
+    CHECK_EQ(box_fetch_with(b, &(struct outbox_fetch){.rows = 3000, .bytes = 64 << 20}),
+             postgres_number(p.conninfo, "SELECT count(*) FROM outbox.event"));
+    box_mark(b, 1, b->read.rows_n - 2);
+    CHECK_EQ(b->missed_n, 0);
+    CHECK_STR(postgres_query(p.conninfo, "SELECT string_agg(id::text, ',' ORDER BY id) FROM outbox.event WHERE sent_at IS NULL"), "1,3000");
+    box_free(b);
+}
+
 BOX_TEST_WITHIN(outbox_marks_by_deleting, 60)
 {
     struct postgres p = box_postgres(NULL);
