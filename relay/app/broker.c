@@ -64,11 +64,12 @@ static void on_closed(void *data, enum relay_session session)
 }
 
 /* Nothing is published and nothing is asked about topics. */
-static void on_delivered(void *data, enum relay_session session, row_slot slot)
+static void on_delivered(void *data, enum relay_session session, row_slot slot, row_slot later_slot)
 {
     (void)data;
     (void)session;
     (void)slot;
+    (void)later_slot;
 }
 
 static void on_refused(void *data, enum relay_session session, row_slot slot, enum relay_fault fault, const char *code)

@@ -68,8 +68,10 @@ static void publish(struct daemon *d, const struct relay_action *action)
     const char *code = "";
     enum relay_fault fault;
 
+    if (action->later_slot != ROW_NO_SLOT)
+        outbox_expect(d->outbox, action->later_slot);
     if (action->next_slot != ROW_NO_SLOT)
-        outbox_expect(d->outbox, action->next_slot);
+        outbox_expect_key(d->outbox, action->next_slot);
     outbox_row(d->outbox, action->slot, &row);
     daemon_event_id_print(&action->event_id, id_text);
     id.value = id_text;

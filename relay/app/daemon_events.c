@@ -202,13 +202,17 @@ const struct outbox_callbacks *daemon_outbox_callbacks(void)
 
 /* --- Kafka -------------------------------------------------------------------------------------------------------- */
 
-static void on_delivered(void *data, enum relay_session session, row_slot slot)
+static void on_delivered(void *data, enum relay_session session, row_slot slot, row_slot later_slot)
 {
     struct daemon *d = data;
     uint64_t now_ms = daemon_now(d);
     struct outbox_row row;
 
     (void)session;
+    if (later_slot != ROW_NO_SLOT) {
+        outbox_expect(d->outbox, later_slot);
+        relay_expect(d->relay, later_slot);
+    }
     outbox_row(d->outbox, slot, &row);
     stats_count_published(d->stats, row.topic, d->real_ms - row.created_ms);
     d->acked_rows++;

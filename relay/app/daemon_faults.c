@@ -149,12 +149,12 @@ static void on_refused(void *data, enum relay_session session, row_slot slot, en
 }
 
 /* The row is in the log, and the report says that nobody knows. */
-static void on_delivered(void *data, enum relay_session session, row_slot slot)
+static void on_delivered(void *data, enum relay_session session, row_slot slot, row_slot later_slot)
 {
     if (faults_at("on-delivered"))
         on_refused(data, session, slot, RELAY_FAULT_PASSING, "_MSG_TIMED_OUT");
     else
-        producer_real.on_delivered(data, session, slot);
+        producer_real.on_delivered(data, session, slot, later_slot);
 }
 
 static void on_broken(void *data, enum relay_session session, enum relay_fault fault, const char *code, const char *reason)

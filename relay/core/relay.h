@@ -151,7 +151,7 @@ struct relay_action {
     enum relay_note note;
     enum relay_fault fault;
     uint32_t rows, topic;
-    row_slot slot, next_slot; /* next_slot: that of the next RELAY_PUBLISH, probably; ROW_NO_SLOT: not known */
+    row_slot slot, next_slot, later_slot; /* next, later: those of the next two RELAY_PUBLISH, probably; ROW_NO_SLOT: not known */
     int32_t partition;
     enum relay_session session;
     bool force;
@@ -256,6 +256,8 @@ void relay_on_failed(struct relay *r, uint64_t now_ms, enum relay_action_type wh
 void relay_on_session_open(struct relay *r, uint64_t now_ms, enum relay_session session);
 /* It could not be opened; tried again after a backoff. */
 void relay_on_session_failed(struct relay *r, uint64_t now_ms, enum relay_session session);
+/* relay_on_delivered will be told of `slot` soon: the processor may fetch it. */
+void relay_expect(const struct relay *r, row_slot slot);
 /* A good report: `slot` is in the log with all acks. */
 void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot);
 /* A bad report, or a report of the purge (RELAY_FAULT_SESSION). Ends the session that it was handed to. The slot's bytes stay. */

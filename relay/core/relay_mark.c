@@ -50,6 +50,17 @@ uint64_t relay_mark_due_ms(const struct relay *r)
     return due_ms > r->mark_ms ? due_ms : r->mark_ms;
 }
 
+/* Where a loop over the marks does next to nothing with each, so many before its own turn a row is fetched into the processor. */
+enum {
+    MARKS_AHEAD = 16
+};
+
+static void mark_expect(const struct relay *r, uint32_t i)
+{
+    if (i < marks_n(relay_marks_of(r)))
+        window_expect(relay_window(r), marks_slot(relay_marks_of(r), i));
+}
+
 static void marks_gather(struct relay *r)
 {
     struct window *w = relay_window(r);
@@ -59,8 +70,10 @@ static void marks_gather(struct relay *r)
     while (marks_n(m) < r->limits.mark_rows && window_mark(w, &slot))
         marks_add(m, slot, window_id(w, slot));
     marks_sort(m);
-    for (uint32_t i = 0; i < marks_n(m); i++)
+    for (uint32_t i = 0; i < marks_n(m); i++) {
+        mark_expect(r, i + MARKS_AHEAD);
         marks_event_ids(m)[i] = window_event_id(w, marks_slot(m, i));
+    }
 }
 
 bool relay_next_mark(struct relay *r, uint64_t now_ms, struct relay_action *ret_action)
@@ -137,8 +150,7 @@ static void rows_marked(struct relay *r)
     remember = false;
 #endif
     for (uint32_t i = 0; i < marks_n(m); i++) {
-        if (i + 8 < marks_n(m))
-            window_expect(relay_window(r), marks_slot(m, i + 8));
+        mark_expect(r, i + MARKS_AHEAD);
         pair_keep(r, marks_ids(m)[i], marks_event_ids(m)[i]);
         window_marked(relay_window(r), marks_slot(m, i), remember);
     }

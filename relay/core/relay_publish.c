@@ -44,6 +44,11 @@ static void acked_behind(struct relay *r, uint32_t lane, uint32_t key)
     }
 }
 
+void relay_expect(const struct relay *r, row_slot slot)
+{
+    window_expect(relay_window(r), slot);
+}
+
 void relay_on_delivered(struct relay *r, uint64_t now_ms, row_slot slot)
 {
 #ifdef MUTANT_MARK_BEFORE_REPORT
@@ -221,12 +226,11 @@ static bool next_publish(struct relay *r, uint64_t now_ms, enum relay_session se
                                             .session = session,
                                             .slot = slot,
                                             .next_slot = window_next(w),
+                                            .later_slot = window_later(w),
                                             .topic = topic,
                                             .partition = partition,
                                             .id = window_id(w, slot),
                                             .event_id = window_event_id(w, slot)};
-        if (ret_action->next_slot != ROW_NO_SLOT)
-            window_expect(w, ret_action->next_slot);
         r->sessions[session].busy_ms = now_ms;
 #ifdef MUTANT_MARK_BEFORE_REPORT
         window_ack(w, now_ms, slot);

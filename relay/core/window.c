@@ -198,6 +198,8 @@ bool window_hand(struct window *w, uint64_t now_ms, bool probe, row_slot *ret_sl
     l->handed_bytes += window_slots(w)[s].bytes;
     w->turns[probe][WINDOW_TURN_READY] = l->link[WINDOW_LINK_TURN].next; /* the next lane's turn */
     window_lane_settle(w, lane);
+    if (l->head != ROW_NO_SLOT && window_slots(w)[l->head].next != ROW_NO_SLOT)
+        window_expect(w, window_slots(w)[l->head].next); /* first of its lane, a row is looked at again: it has its turn a round from now */
     *ret_slot = s;
     return true;
 }

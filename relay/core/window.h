@@ -53,8 +53,9 @@ void window_set_idle_cold(struct window *w, uint32_t idle_cold_ms);
 /* The next row for the producer, from a probe lane or another, in id order within its lane. It counts as handed. Returns false if there is
  * none. */
 bool window_hand(struct window *w, uint64_t now_ms, bool probe, row_slot *ret_slot);
-/* The row of a lane that is no probe lane that will probably be handed next; ROW_NO_SLOT: none is ready. */
+/* The row of a lane that is no probe lane that will probably be handed next, and the one after it; ROW_NO_SLOT: none is ready. */
 row_slot window_next(const struct window *w);
+row_slot window_later(const struct window *w);
 void window_expect(const struct window *w, row_slot s); /* it is about to be used: the processor may fetch it */
 void window_ack(struct window *w, uint64_t now_ms,
                 row_slot slot);                       /* its lane is warm now, and not stuck; its bytes do not count any more */

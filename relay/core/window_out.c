@@ -47,6 +47,16 @@ row_slot window_next(const struct window *w)
     return lane != WINDOW_NO_LANE ? lane_at(w, lane)->head : ROW_NO_SLOT;
 }
 
+row_slot window_later(const struct window *w)
+{
+    uint32_t lane = w->turns[false][WINDOW_TURN_READY], later;
+
+    if (lane == WINDOW_NO_LANE)
+        return ROW_NO_SLOT;
+    later = lane_at(w, lane)->link[WINDOW_LINK_TURN].next;
+    return later != lane ? lane_at(w, later)->head : window_slots(w)[lane_at(w, lane)->head].next;
+}
+
 void window_expect(const struct window *w, row_slot s)
 {
     __builtin_prefetch(window_slots(w) + s, 1);

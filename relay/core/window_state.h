@@ -112,7 +112,7 @@ static inline row_slot *window_ring(const struct window *w, const struct window_
 /* Each list is a ring of slot numbers, not a chain through the slots: what comes soon is known, and is fetched ahead. Without that, nearly
  * every look at a slot waits for memory: thousands of rows come in between. */
 enum {
-    WINDOW_AHEAD = 8
+    WINDOW_AHEAD = 16
 };
 
 static inline uint32_t window_ring_place(const struct window *w, const struct window_list *list, uint32_t i)

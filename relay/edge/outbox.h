@@ -142,8 +142,9 @@ struct outbox_row {
 
 /* From now on the bytes of the slot stay where they are until outbox_drop (others may be moved to give memory back). */
 void outbox_row(const struct outbox *o, row_slot slot, struct outbox_row *ret_row);
-void outbox_expect(const struct outbox *o, row_slot slot); /* outbox_row will be asked for it soon: the processor may fetch it */
-void outbox_drop(struct outbox *o, row_slot slot);         /* its bytes are not needed any more */
+void outbox_expect(const struct outbox *o, row_slot slot);     /* outbox_row will be asked for it soon: the processor may fetch it */
+void outbox_expect_key(const struct outbox *o, row_slot slot); /* sooner still, and outbox_expect was called: its key too */
+void outbox_drop(struct outbox *o, row_slot slot);             /* its bytes are not needed any more */
 
 const char *outbox_topic(const struct outbox *o, uint32_t topic); /* its name; lent until outbox_forget */
 void outbox_forget(struct outbox *o, uint32_t topic);

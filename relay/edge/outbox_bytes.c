@@ -209,6 +209,11 @@ void bytes_expect(const struct bytes *b, row_slot slot)
     __builtin_prefetch(&b->slots[slot], 1);
 }
 
+void bytes_expect_key(const struct bytes *b, row_slot slot)
+{
+    __builtin_prefetch(b->slots[slot].key);
+}
+
 void bytes_drop(struct bytes *b, row_slot slot)
 {
     struct held *h = &b->slots[slot];

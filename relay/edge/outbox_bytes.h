@@ -27,7 +27,8 @@ void bytes_lent(struct bytes *b, struct lent *l);
 
 /* Pins the row. Asserts that the slot holds one. */
 void bytes_row(const struct bytes *b, row_slot slot, struct outbox_row *ret_row);
-void bytes_expect(const struct bytes *b, row_slot slot); /* bytes_row will be asked for it soon */
+void bytes_expect(const struct bytes *b, row_slot slot);     /* bytes_row will be asked for it soon */
+void bytes_expect_key(const struct bytes *b, row_slot slot); /* and sooner still: of a slot that was expected before, its key */
 void bytes_drop(struct bytes *b, row_slot slot);
 
 /* What results and blocks take in memory. */

@@ -23,12 +23,17 @@ static void rows_reserve(struct outbox *o, uint32_t rows)
 
 /* --- answers ------------------------------------------------------------------------------------------------------ */
 
+/* So many rows before its own turn, memory is fetched into the processor. */
+#define ROWS_AHEAD 8
+
 /* Takes `result`: what the core wants of it is held. */
 static void rows_hold(struct outbox *o, struct database_result *result, uint32_t rows_n, size_t whole_bytes)
 {
     struct lent *lent = NULL;
 
     for (uint32_t i = 0; i < rows_n; i++) {
+        if (i + ROWS_AHEAD < rows_n && o->slots[i + ROWS_AHEAD] != ROW_NO_SLOT)
+            bytes_expect(o->bytes, o->slots[i + ROWS_AHEAD]);
         if (o->slots[i] == ROW_NO_SLOT)
             continue;
         if (!lent)
@@ -264,6 +269,11 @@ void outbox_row(const struct outbox *o, row_slot slot, struct outbox_row *ret_ro
 void outbox_expect(const struct outbox *o, row_slot slot)
 {
     bytes_expect(o->bytes, slot);
+}
+
+void outbox_expect_key(const struct outbox *o, row_slot slot)
+{
+    bytes_expect_key(o->bytes, slot);
 }
 
 void outbox_drop(struct outbox *o, row_slot slot)

@@ -33,7 +33,8 @@ enum producer_log_level {
 };
 
 struct producer_callbacks {
-    void (*on_delivered)(void *data, enum relay_session session, row_slot slot);
+    /* `later_slot` is told a few calls later, the processor may fetch it; ROW_NO_SLOT: not known. */
+    void (*on_delivered)(void *data, enum relay_session session, row_slot slot, row_slot later_slot);
     /* `code` is librdkafka's name of the error ("MSG_SIZE_TOO_LARGE"), lent for the call. */
     void (*on_refused)(void *data, enum relay_session session, row_slot slot, enum relay_fault fault, const char *code);
     void (*on_broken)(void *data, enum relay_session session, enum relay_fault fault, const char *code, const char *reason);

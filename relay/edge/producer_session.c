@@ -10,7 +10,8 @@
 #include "relay/edge/producer_state.h"
 
 #define TURN_NS   5000000 /* of reports in one turn of the loop, so that others get theirs */
-#define TURN_ROWS 256     /* between two looks at the clock */
+#define TURN_ROWS 64      /* between two looks at the clock */
+#define AHEAD     8       /* so many reports before its own a row is fetched into the processor */
 
 /* --- does a broker answer? ---------------------------------------------------------------------------------------- */
 
@@ -42,10 +43,16 @@ void session_doubt(struct session *s)
 
 /* --- events ------------------------------------------------------------------------------------------------------- */
 
-static void tell_report(struct session *s, const rd_kafka_message_t *message)
+static row_slot slot_of(const rd_kafka_message_t *message)
+{
+    return (row_slot)(uintptr_t)message->_private;
+}
+
+/* `later`: a report that is told a few calls later, or NULL. */
+static void tell_report(struct session *s, const rd_kafka_message_t *message, const rd_kafka_message_t *later)
 {
     const struct producer *p = s->producer;
-    row_slot slot = (row_slot)(uintptr_t)message->_private;
+    row_slot slot = slot_of(message);
 
     assert(s->handed > 0);
     s->handed--;
@@ -53,7 +60,8 @@ static void tell_report(struct session *s, const rd_kafka_message_t *message)
     return;
 #endif
     if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        p->callbacks.on_delivered(p->data, s->which, slot);
+        producer_reached(s->producer);
+        p->callbacks.on_delivered(p->data, s->which, slot, later != NULL ? slot_of(later) : ROW_NO_SLOT);
         return;
     }
     if (s->state == SESSION_OPEN)
@@ -64,15 +72,14 @@ static void tell_report(struct session *s, const rd_kafka_message_t *message)
 /* Returns false if time ran out before the last report of the event. */
 static bool take_reports(struct session *s, uint64_t until_ns)
 {
-    const rd_kafka_message_t *message;
-    unsigned n = 0;
+    const rd_kafka_message_t *messages[TURN_ROWS];
+    size_t n;
 
     s->quiet_since_ms = uv_now(s->producer->loop);
-    while ((message = rd_kafka_event_message_next(s->event)) != NULL) {
-        if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR)
-            producer_reached(s->producer);
-        tell_report(s, message);
-        if (++n % TURN_ROWS == 0 && uv_hrtime() >= until_ns)
+    while ((n = rd_kafka_event_message_array(s->event, messages, TURN_ROWS)) > 0) {
+        for (size_t i = 0; i < n; i++)
+            tell_report(s, messages[i], i + AHEAD < n ? messages[i + AHEAD] : NULL);
+        if (uv_hrtime() >= until_ns)
             return false;
     }
     return true;

@@ -22,9 +22,11 @@ static void report(struct rig *rig, enum relay_session session, row_slot slot, e
     rig->payloads[slot] = NULL;
 }
 
-static void on_delivered(void *data, enum relay_session session, row_slot slot)
+static void on_delivered(void *data, enum relay_session session, row_slot slot, row_slot later_slot)
 {
     struct rig *rig = data;
+
+    (void)later_slot;
 
     report(rig, session, slot, RELAY_FAULT_NONE);
     rig->delivered_n++;

@@ -68,6 +68,29 @@ TEST(window_lanes_take_turns)
     CHECK_EQ(rig_hand(w), 5);
 }
 
+/* What is about to be handed is fetched into the processor, by these two. */
+TEST(window_says_which_two_rows_come_next)
+{
+    struct window *w = rig_window();
+
+    CHECK_EQ(window_next(w), ROW_NO_SLOT);
+    CHECK_EQ(window_later(w), ROW_NO_SLOT);
+    rig_warm(w, 0);
+    rig_warm(w, 1);
+    rig_admit(w, 0, 1);
+    CHECK_EQ(window_later(w), ROW_NO_SLOT);
+    rig_admit(w, 0, 2);
+    CHECK_EQ(window_id(w, window_next(w)), 1);
+    CHECK_EQ(window_id(w, window_later(w)), 2); /* of the only lane, its second */
+    rig_admit(w, 1, 3);
+    CHECK_EQ(window_id(w, window_later(w)), 3); /* of two, the other's first */
+    CHECK_EQ(rig_hand(w), 1);
+    CHECK_EQ(window_id(w, window_next(w)), 3);
+    CHECK_EQ(window_id(w, window_later(w)), 2);
+    CHECK_EQ(rig_hand(w), 3);
+    CHECK_EQ(rig_hand(w), 2);
+}
+
 TEST(window_finds_the_lane_that_waits_longest)
 {
     struct window *w = rig_window();
