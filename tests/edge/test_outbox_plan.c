@@ -10,9 +10,9 @@
 
 static struct outbox_sql sql;
 
-static void build(enum outbox_mark_mode mark)
+static void build_for(const char *name, enum outbox_mark_mode mark)
 {
-    char *table = sql_table("outbox.event");
+    char *table = sql_table(name);
 
     sql_reset(&sql);
     CHECK(sql_build(&sql, &(struct sql_settings){.columns = &outbox_columns_native,
@@ -22,6 +22,11 @@ static void build(enum outbox_mark_mode mark)
                                                  .statement_ms = 60000,
                                                  .lease_statement_ms = 60000}));
     free(table);
+}
+
+static void build(enum outbox_mark_mode mark)
+{
+    build_for("outbox.event", mark);
 }
 
 /* Run statement `which` in a session, or a transaction, like the relay's and return how. */
@@ -157,6 +162,27 @@ BOX_TEST_WITHIN(outbox_marks_go_by_the_primary_key, 60)
 }
 
 /* fillfactor and no second index: every mark of a full table finds room on its page. */
+/* A table of years is cut into partitions by id; a mark looks into those that its ids lie between. */
+BOX_TEST_WITHIN(outbox_marks_leave_out_partitions, 60)
+{
+    struct postgres p = box_postgres(NULL);
+
+    postgres_query(p.conninfo,
+                   "CREATE TABLE public.parted (id int8 PRIMARY KEY, event_id uuid, sent_at timestamptz) PARTITION BY RANGE (id)");
+    for (int i = 0; i < 4; i++)
+        postgres_query(p.conninfo, "CREATE TABLE public.parted_%d PARTITION OF public.parted FOR VALUES FROM (%d) TO (%d)", i, i * 1000,
+                       i * 1000 + 1000);
+    for (enum outbox_mark_mode mark = OUTBOX_MARK_SENT_AT; mark <= OUTBOX_MARK_DELETE; mark++) {
+        const char *text;
+
+        build_for("public.parted", mark);
+        text = plan(&p, SQL_MARK, "int8[], uuid[]", "'{1900, 2001}', ARRAY[gen_random_uuid(), gen_random_uuid()]");
+        if (strstr(text, "Subplans Removed: 2") == NULL)
+            test_fail(__FILE__, __LINE__, "not two of four partitions are looked into:\n%s", text);
+    }
+    sql_reset(&sql);
+}
+
 BOX_TEST_WITHIN(outbox_marks_are_hot, 60)
 {
     struct postgres p = box_postgres("autovacuum = off");
