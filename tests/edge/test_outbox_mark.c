@@ -81,7 +81,7 @@ BOX_TEST_WITHIN(outbox_marks_ids_with_holes, 60)
     struct box *b = box_ready(&p, OUTBOX_MARK_SENT_AT);
 
     insert(&p, 3000);
-    postgres_query(p.conninfo, "DELETE FROM outbox.event WHERE id % 7 = 0 OR id BETWEEN 500 AND 1500");
+    postgres_query(p.conninfo, "DELETE FROM outbox.event WHERE id %% 7 = 0 OR id BETWEEN 500 AND 1500");
     CHECK_EQ(box_fetch_with(b, &(struct outbox_fetch){.rows = 3000, .bytes = 64 << 20}),
              postgres_number(p.conninfo, "SELECT count(*) FROM outbox.event"));
     box_mark(b, 1, b->read.rows_n - 2);
