@@ -175,6 +175,13 @@ bool window_waits_for_flush(const struct window *w)
 
 /* --- publish ------------------------------------------------------------------------------------------------------ */
 
+/* The second row of a lane is looked at when the first one has been handed, a round of the lanes from now. */
+static void second_expect(const struct window *w, const struct window_lane *l)
+{
+    if (l->head != ROW_NO_SLOT && window_slots(w)[l->head].next != ROW_NO_SLOT)
+        window_expect(w, window_slots(w)[l->head].next);
+}
+
 bool window_hand(struct window *w, uint64_t now_ms, bool probe, row_slot *ret_slot)
 {
     uint32_t lane = w->turns[probe][WINDOW_TURN_READY];
@@ -198,8 +205,7 @@ bool window_hand(struct window *w, uint64_t now_ms, bool probe, row_slot *ret_sl
     l->handed_bytes += window_slots(w)[s].bytes;
     w->turns[probe][WINDOW_TURN_READY] = l->link[WINDOW_LINK_TURN].next; /* the next lane's turn */
     window_lane_settle(w, lane);
-    if (l->head != ROW_NO_SLOT && window_slots(w)[l->head].next != ROW_NO_SLOT)
-        window_expect(w, window_slots(w)[l->head].next); /* first of its lane, a row is looked at again: it has its turn a round from now */
+    second_expect(w, l);
     *ret_slot = s;
     return true;
 }

@@ -317,11 +317,17 @@ static bool build_fetch(struct outbox_sql *sql, const struct sql_settings *s, en
                  " UNION ALL (SELECT %s FROM %s WHERE %s > $3::int8 AND %s ORDER BY %s LIMIT $4::int4) LIMIT $4::int4",
                  columns, s->table, c->id, unsettled, c->id, columns, s->table, c->id, unsettled, c->id) < 0)
         goto out;
-    if (inner == INNER_SMALL)
+    switch (inner) {
+    case INNER_LIVE:
+        built = build_read(sql, SQL_FETCH, "fetch", false, source);
+        break;
+    case INNER_SETTLED:
+        built = build_read(sql, SQL_FETCH_SETTLED, "fetch_settled", true, source);
+        break;
+    case INNER_SMALL:
         built = build_small(sql, source);
-    else
-        built =
-            build_read(sql, with_settled ? SQL_FETCH_SETTLED : SQL_FETCH, with_settled ? "fetch_settled" : "fetch", with_settled, source);
+        break;
+    }
     free(source);
 out:
     free(unsettled);

@@ -33,7 +33,7 @@ function is_mutable(i, text) {
     if (!in_function && text ~ /^[a-z].*\(/ && match(text, /[a-z_0-9]+\(/)) function_name = substr(text, RSTART, RLENGTH - 1)
     if (text ~ /assert\(/) in_assert = 1
     if (in_assert) { if (text ~ /;$/) in_assert = 0; return 0 }
-    return in_function && !unreal && text !~ /^#/ && text !~ /digest|prefetch|window_expect/ && text !~ /^ *(\/\*| \*)/ && text !~ /^ *case /
+    return in_function && !unreal && text !~ /^#/ && text !~ /digest|prefetch|_expect\(|later_slot/ && text !~ /^ *(\/\*| \*)/ && text !~ /^ *case /
 }
 
 function add(kind, text) { kinds[++variants_n] = kind; variants[variants_n] = text }
