@@ -50,7 +50,7 @@ uint64_t relay_mark_due_ms(const struct relay *r)
     return due_ms > r->mark_ms ? due_ms : r->mark_ms;
 }
 
-/* Where a loop over the marks does next to nothing with each, so many before its own turn a row is fetched into the processor. */
+/* So many marks before its turn a row is fetched into the processor: more than elsewhere, since these loops do little with each. */
 enum {
     MARKS_AHEAD = 16
 };

@@ -223,8 +223,8 @@ static bool build_lease(struct outbox_sql *sql)
 /* What a row counts against the limits: its payload's length without reading it, and its headers as they are stored. In 8 bytes: a sum
  * that overflows would be an error for ever. */
 #define ROW_SIZE "coalesce(octet_length(%s), 0)::int8 + coalesce(octet_length(%s), 0) + coalesce(pg_column_size(%s), 0) + " ROW_EXTRA
-/* Of a row that is not large: NULL. That costs less than the sum. */
-#define ROW_LARGE "CASE WHEN octet_length(%s) > $5::int4 OR pg_column_size(%s) > $5::int4 THEN 2147483648 END"
+/* More than any limit if the row is larger than $5, else NULL, which is sent and read for less. */
+#define ROW_LARGE "CASE WHEN " ROW_SIZE " > $5::int4 THEN 2147483648 END"
 
 enum inner {
     INNER_LIVE,
@@ -246,7 +246,7 @@ static char *inner_size(const struct outbox_columns *c, enum inner inner)
                      c->key, c->headers, c->sent_at);
         break;
     case INNER_SMALL:
-        n = asprintf(&text, ROW_LARGE " AS size", c->payload, c->headers);
+        n = asprintf(&text, ROW_LARGE " AS size", c->payload, c->key, c->headers);
         break;
     }
     return n < 0 ? NULL : text;
@@ -292,13 +292,14 @@ static bool build_read(struct outbox_sql *sql, enum sql_name which, const char *
                with_settled ? ", NULL::bool AS settled" : "", with_settled ? settled_columns : live_columns, source);
 }
 
-/* Without the running sum, which costs as much as all the rest of a read. Instead no row brings more than $5 bytes of either: a larger one
- * comes without payload and headers, and whoever meets it takes the rows before it and asks again in the other form. */
+/* Without the running sum, which costs as much as all the rest of a read. Instead no row brings more than $5 bytes: a larger one comes
+ * without them, and whoever meets it takes the rows before it and asks again in the other form. */
 static bool build_small(struct outbox_sql *sql, const char *source)
 {
     return set(sql, SQL_FETCH_SMALL, "fetch_small",
-               "(" HEAD ") UNION ALL (SELECT id, event_id, topic, key, CASE WHEN size IS NULL THEN payload END,"
-               " CASE WHEN size IS NULL THEN headers::text END, partition, created_at, size FROM (%s) u)",
+               "(" HEAD ") UNION ALL (SELECT id, event_id, topic, CASE WHEN size IS NULL THEN key END,"
+               " CASE WHEN size IS NULL THEN payload END, CASE WHEN size IS NULL THEN headers::text END,"
+               " partition, created_at, size FROM (%s) u)",
                source);
 }
 
@@ -398,8 +399,8 @@ static bool build_writers(struct outbox_sql *sql, bool pooled)
     " AND e.%s BETWEEN ($1::int8[])[1] AND ($1::int8[])[cardinality($1::int8[])]"
 /* By pair: an id alone may have been given to another event. Its own is where the id is found among the ids; that costs a seventh less than
  * a join. If it is another one, the id may be there more than once: then all pairs are looked through. */
-#define MARK_PAIR                                          \
-    "(e.%s = ($2::uuid[])[width_bucket(e.%s, $1::int8[])]" \
+#define MARK_PAIR                                                \
+    "(e.%s = ($2::uuid[])[width_bucket(e.%s::int8, $1::int8[])]" \
     " OR (e.%s, e.%s) IN (SELECT m.i, m.v FROM unnest($1::int8[], $2::uuid[]) m(i, v)))"
 
 static bool build_mark(struct outbox_sql *sql, const struct sql_settings *s)

@@ -38,7 +38,7 @@ enum sql_name {
     SQL_PATROL,        /* from, upto, rows */
     SQL_SEQUENCE,      /* sequence */
     SQL_WRITERS,       /* table, our own backends (pooled: process_key) */
-    SQL_MARK,          /* ids, event_ids; where marking is deleting, it answers with the ids */
+    SQL_MARK,          /* ids ascending, event_ids; where marking is deleting, it answers with the ids */
     SQL_MISSED,        /* the same: which of them are not in the table? */
     SQL_SAVE,          /* token, floor, names, partitions, key_hashes, first_ids, attempts, helds */
     SQL_FLUSH,         /* -> token, position, (replicated) is there a synchronous standby in the settings? */
@@ -48,8 +48,8 @@ enum sql_name {
     SQL_N
 };
 
-/* Columns of SQL_FETCH, SQL_FETCH_SETTLED, SQL_CATCH_UP and SQL_PATROL. The first row is the head: its id is the insert LSN, its event_id the token, its
- * size the flush LSN. */
+/* Columns of SQL_FETCH, SQL_FETCH_SMALL, SQL_FETCH_SETTLED, SQL_CATCH_UP and SQL_PATROL. The first row is the head: its id is the insert LSN,
+ * its event_id the token, its size the flush LSN. SQL_FETCH_SMALL gives a size to large rows only: more than any limit. */
 enum sql_row {
     ROW_ID,
     ROW_EVENT_ID,

@@ -10,7 +10,7 @@
 #include "relay/edge/producer_state.h"
 
 #define TURN_NS   5000000 /* of reports in one turn of the loop, so that others get theirs */
-#define TURN_ROWS 64      /* between two looks at the clock */
+#define TURN_ROWS 256     /* between two looks at the clock */
 #define AHEAD     8       /* so many reports before its own a row is fetched into the processor */
 
 /* --- does a broker answer? ---------------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static row_slot slot_of(const rd_kafka_message_t *message)
 /* `later`: a report that is told a few calls later, or NULL. */
 static void tell_report(struct session *s, const rd_kafka_message_t *message, const rd_kafka_message_t *later)
 {
-    const struct producer *p = s->producer;
+    struct producer *p = s->producer;
     row_slot slot = slot_of(message);
 
     assert(s->handed > 0);
@@ -60,7 +60,7 @@ static void tell_report(struct session *s, const rd_kafka_message_t *message, co
     return;
 #endif
     if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        producer_reached(s->producer);
+        producer_reached(p);
         p->callbacks.on_delivered(p->data, s->which, slot, later != NULL ? slot_of(later) : ROW_NO_SLOT);
         return;
     }

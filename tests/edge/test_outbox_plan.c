@@ -161,7 +161,6 @@ BOX_TEST_WITHIN(outbox_marks_go_by_the_primary_key, 60)
     sql_reset(&sql);
 }
 
-/* fillfactor and no second index: every mark of a full table finds room on its page. */
 /* A table of years is cut into partitions by id; a mark looks into those that its ids lie between. */
 BOX_TEST_WITHIN(outbox_marks_leave_out_partitions, 60)
 {
@@ -183,6 +182,7 @@ BOX_TEST_WITHIN(outbox_marks_leave_out_partitions, 60)
     sql_reset(&sql);
 }
 
+/* fillfactor and no second index: every mark of a full table finds room on its page. */
 BOX_TEST_WITHIN(outbox_marks_are_hot, 60)
 {
     struct postgres p = box_postgres("autovacuum = off");

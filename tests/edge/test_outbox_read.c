@@ -165,6 +165,28 @@ BOX_TEST_WITHIN(outbox_fetch_ends_before_a_large_row_and_brings_it_next, 60)
     box_free(b);
 }
 
+static void check_bounded(const char *column, const char *value)
+{
+    struct postgres p = box_postgres(NULL);
+    struct box *b = box_ready(&p);
+    struct outbox_fetch fetch = {.from = 0, .rows = 10, .bytes = 20000};
+
+    insert(&p, 3);
+    postgres_query(p.conninfo, "INSERT INTO outbox.event (event_id, topic, %s) VALUES (gen_random_uuid(), 't', %s)", column, value);
+    insert(&p, 3);
+    CHECK_EQ(box_fetch_with(b, &fetch), 3);
+    fetch.from = 3;
+    CHECK_EQ(box_fetch_with(b, &fetch), 4);
+    box_free(b);
+}
+
+/* A row may be large by its key or its headers. */
+BOX_TEST_WITHIN(outbox_fetch_bounds_keys_too, 60)
+{
+    check_bounded("key", "repeat('k', 1801)");
+    check_bounded("headers", "(SELECT jsonb_object_agg(gen_random_uuid(), gen_random_uuid()::text) FROM generate_series(1, 30))");
+}
+
 /* A row that is larger than any record may be comes without its payload, and does not use up the bytes of a fetch. */
 BOX_TEST_WITHIN(outbox_fetch_leaves_out_huge_payloads, 60)
 {

@@ -141,7 +141,7 @@ TEST(sql_is_built_from_the_columns)
     CHECK(strstr(sql.list[SQL_FETCH].sql, "c_id > $3::int8 AND c_sent IS NULL ORDER BY c_id LIMIT $4") != NULL);
     CHECK(strstr(sql.list[SQL_FETCH_SETTLED].sql, "(c_sent IS NULL OR c_id <= $7::int8)") != NULL);
     CHECK(strstr(sql.list[SQL_CATCH_UP].sql, "c_topic = $3::text") != NULL);
-    CHECK(strstr(sql.list[SQL_MARK].sql, "e.c_event = ($2::uuid[])[width_bucket(e.c_id, $1::int8[])]") != NULL);
+    CHECK(strstr(sql.list[SQL_MARK].sql, "e.c_event = ($2::uuid[])[width_bucket(e.c_id::int8, $1::int8[])]") != NULL);
     CHECK(strstr(sql.list[SQL_SETUP].sql, "set_config('statement_timeout', '1234', false)") != NULL);
     CHECK(strstr(sql.list[SQL_SETUP_LEASE].sql, "set_config('statement_timeout', '567', false)") != NULL);
     sql_reset(&sql);
