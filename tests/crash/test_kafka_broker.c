@@ -52,7 +52,6 @@ static void freeze(struct line *l, struct kafka *k)
 {
     line_strike(l);
     process_signal(&k->server, SIGSTOP);
-    WAIT_UNTIL(kafka_line_state(k->server.pid) == 'T', 5);
 }
 
 /* Shorter than the second after which a lane goes behind: nobody notices, and there is no duplicate. */

@@ -37,7 +37,7 @@ static void on_refused(void *data, enum relay_session session, row_slot slot, en
     struct rig *rig = data;
 
     report(rig, session, slot, fault);
-    if (rig->refused_n++ == 0) {
+    if (rig->refused_n++ == 0 || strcmp(rig->refused_code, "_PURGE_QUEUE") == 0) {
         rig->refused_fault = fault;
         snprintf(rig->refused_code, sizeof rig->refused_code, "%s", code);
     }

@@ -31,7 +31,8 @@ struct rig {
     bool calling;
     uint64_t work_ns; /* that each report costs its receiver */
 
-    enum relay_fault refused_fault, broken_fault; /* of the first one */
+    /* Of the first one. Rows that wait behind a refused batch are purged by librdkafka and may be told before it: then of the batch. */
+    enum relay_fault refused_fault, broken_fault;
     char refused_code[64], broken_code[64], broken_reason[400];
     unsigned broken_n, closed_n, freed_n;
     bool ends_with_session; /* on_closed frees the producer; rig_free then waits for that */

@@ -2,6 +2,7 @@
 #include "tests/lib/services.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -119,10 +120,44 @@ bool process_running(struct process *p)
     return false;
 }
 
+static bool thread_runs(pid_t pid, const char *thread)
+{
+    char name[300], state = 'X';
+    FILE *f;
+
+    (void)snprintf(name, sizeof name, "/proc/%d/task/%s/stat", (int)pid, thread);
+    f = fopen(name, "r");
+    if (f == NULL)
+        return false;
+    (void)!fscanf(f, "%*d (%*[^)]) %c", &state);
+    (void)fclose(f);
+    return strchr("TtXZ", state) == NULL;
+}
+
+static bool threads_stopped(pid_t pid)
+{
+    char name[32];
+    struct dirent *entry;
+    bool stopped = true;
+    DIR *threads;
+
+    (void)snprintf(name, sizeof name, "/proc/%d/task", (int)pid);
+    threads = opendir(name);
+    if (threads == NULL)
+        return true; /* it is gone */
+    while ((entry = readdir(threads)) != NULL)
+        stopped &= entry->d_name[0] == '.' || !thread_runs(pid, entry->d_name);
+    (void)closedir(threads);
+    return stopped;
+}
+
 void process_signal(struct process *p, int signal_number)
 {
-    if (p->pid > 0)
-        kill(p->pid, signal_number);
+    if (p->pid <= 0)
+        return;
+    kill(p->pid, signal_number);
+    if (signal_number == SIGSTOP)
+        WAIT_UNTIL(threads_stopped(p->pid), 10);
 }
 
 int process_wait(struct process *p, unsigned seconds)

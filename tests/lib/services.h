@@ -26,9 +26,9 @@ struct process_options {
     int input;        /* becomes its stdin; 0: /dev/null */
 };
 struct process process_start_with(const char *const *argv, const char *const *env, const char *output, struct process_options options);
-bool process_running(struct process *p); /* reaps it if it ended */
-void process_signal(struct process *p, int signal_number);
-int process_wait(struct process *p, unsigned seconds); /* its exit status, 128 + signal; fails the test after `seconds` */
+bool process_running(struct process *p);                   /* reaps it if it ended */
+void process_signal(struct process *p, int signal_number); /* after SIGSTOP it waits until every thread has stopped */
+int process_wait(struct process *p, unsigned seconds);     /* its exit status, 128 + signal; fails the test after `seconds` */
 /* Run to its end, and fail the test with its output unless it exits with 0. */
 void process_run(const char *const *argv, const char *const *env, struct process_options options, unsigned seconds);
 /* Contents of its output so far; lent until the next call. */
