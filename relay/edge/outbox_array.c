@@ -44,26 +44,54 @@ void array_start(struct array *a, enum array_type type, uint32_t elements_n, uin
     a->bytes_n = 12;
 }
 
-void array_add(struct array *a, const void *element, uint32_t element_n)
+/* Room for `n` more elements. Returns where they go. */
+static unsigned char *elements_begin(struct array *a, uint32_t n, uint32_t element_n)
 {
+    unsigned char *at;
+
     assert(a->bytes_n >= 12);
-    reserve(a, HEADER_BYTES + 4 + (size_t)element_n);
-    if (a->elements_n == 0) {
+    reserve(a, HEADER_BYTES + (size_t)n * (4 + (size_t)element_n));
+    if (a->elements_n == 0 && n > 0) {
         array_put_int4(a->bytes, 1);
         array_put_int4(a->bytes + 16, 1);
         a->bytes_n = HEADER_BYTES;
     }
-    array_put_int4(a->bytes + a->bytes_n, (int32_t)element_n);
-    memcpy(a->bytes + a->bytes_n + 4, element, element_n);
-    a->bytes_n += 4 + (size_t)element_n;
-    array_put_int4(a->bytes + 12, (int32_t)++a->elements_n);
+    at = a->bytes + a->bytes_n;
+    a->bytes_n += (size_t)n * (4 + (size_t)element_n);
+    a->elements_n += n;
+    if (n > 0)
+        array_put_int4(a->bytes + 12, (int32_t)a->elements_n);
+    return at;
+}
+
+void array_add(struct array *a, const void *element, uint32_t element_n)
+{
+    array_add_all(a, element, 1, element_n);
+}
+
+void array_add_all(struct array *a, const void *elements, uint32_t n, uint32_t element_n)
+{
+    unsigned char *at = elements_begin(a, n, element_n);
+
+    for (uint32_t i = 0; i < n; i++, at += 4 + (size_t)element_n) {
+        array_put_int4(at, (int32_t)element_n);
+        memcpy(at + 4, (const unsigned char *)elements + (size_t)i * element_n, element_n);
+    }
+}
+
+void array_add_int8s(struct array *a, const int64_t *elements, uint32_t n)
+{
+    unsigned char *at = elements_begin(a, n, 8);
+
+    for (uint32_t i = 0; i < n; i++, at += 12) {
+        array_put_int4(at, 8);
+        array_put_int8(at + 4, elements[i]);
+    }
 }
 
 void array_add_int8(struct array *a, int64_t element)
 {
-    unsigned char bytes[8];
-    array_put_int8(bytes, element);
-    array_add(a, bytes, sizeof(bytes));
+    array_add_int8s(a, &element, 1);
 }
 
 void array_add_int4(struct array *a, int32_t element)

@@ -24,6 +24,9 @@ struct array {
 void array_start(struct array *a, enum array_type type, uint32_t elements_n, uint32_t element_bytes);
 void array_add(struct array *a, const void *element, uint32_t element_n); /* in network order */
 void array_add_int8(struct array *a, int64_t element);
+void array_add_int8s(struct array *a, const int64_t *elements, uint32_t n);
+/* `n` elements of `element_n` bytes each, one behind the other, in network order. */
+void array_add_all(struct array *a, const void *elements, uint32_t n, uint32_t element_n);
 void array_add_int4(struct array *a, int32_t element);
 void array_reset(struct array *a);
 

@@ -98,11 +98,10 @@ void outbox_mark(struct outbox *o, const int64_t *ids, const struct row_event_id
     marking_keep(o, ids, n);
     array_start(&o->mark_ids, ARRAY_INT8, n, 8);
     array_start(&o->mark_event_ids, ARRAY_UUID, n, 16);
-    for (uint32_t i = 0; i < n; i++) {
-        assert(i == 0 || ids[i - 1] <= ids[i]);
-        array_add_int8(&o->mark_ids, ids[i]);
-        array_add(&o->mark_event_ids, event_ids[i].bytes, sizeof(event_ids[i].bytes));
-    }
+    for (uint32_t i = 1; i < n; i++)
+        assert(ids[i - 1] <= ids[i]);
+    array_add_int8s(&o->mark_ids, ids, n);
+    array_add_all(&o->mark_event_ids, event_ids, n, sizeof(event_ids->bytes));
     r->values[0] = value_array(&o->mark_ids);
     r->values[1] = value_array(&o->mark_event_ids);
     r->values_n = 2;

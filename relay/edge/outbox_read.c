@@ -198,10 +198,8 @@ void outbox_fetch(struct outbox *o, const struct outbox_fetch *fetch)
     o->reading = RELAY_FETCH;
     array_start(&o->firsts, ARRAY_INT8, fetch->gaps_n, 8);
     array_start(&o->lasts, ARRAY_INT8, fetch->gaps_n, 8);
-    for (uint32_t i = 0; i < fetch->gaps_n; i++) {
-        array_add_int8(&o->firsts, fetch->firsts[i]);
-        array_add_int8(&o->lasts, fetch->lasts[i]);
-    }
+    array_add_int8s(&o->firsts, fetch->firsts, fetch->gaps_n);
+    array_add_int8s(&o->lasts, fetch->lasts, fetch->gaps_n);
     limits_set(o, fetch->rows, fetch->bytes, settled);
     r->values[0] = value_array(&o->firsts);
     r->values[1] = value_array(&o->lasts);

@@ -29,6 +29,30 @@ TEST(array_is_what_postgresql_reads)
     array_reset(&a);
 }
 
+TEST(array_takes_many_at_once)
+{
+    static const int64_t ids[] = {1, -2, INT64_MAX};
+    struct array one = {0}, all = {0};
+
+    array_start(&one, ARRAY_INT8, 0, 8);
+    array_start(&all, ARRAY_INT8, 0, 8);
+    array_add_int8s(&all, NULL, 0);
+    CHECK_EQ(all.bytes_n, 12);
+    for (unsigned i = 0; i < 3; i++)
+        array_add_int8(&one, ids[i]);
+    array_add_int8s(&all, ids, 1);
+    array_add_int8s(&all, ids + 1, 2);
+    CHECK(all.bytes_n == one.bytes_n && memcmp(all.bytes, one.bytes, one.bytes_n) == 0);
+    array_start(&one, ARRAY_UUID, 0, 4);
+    array_start(&all, ARRAY_UUID, 2, 4);
+    array_add(&one, "abcd", 4);
+    array_add(&one, "efgh", 4);
+    array_add_all(&all, "abcdefgh", 2, 4);
+    CHECK(all.bytes_n == one.bytes_n && memcmp(all.bytes, one.bytes, one.bytes_n) == 0);
+    array_reset(&one);
+    array_reset(&all);
+}
+
 /* Room is only a guess, and is used again. */
 TEST(array_grows)
 {
