@@ -62,7 +62,7 @@ static void unpublished(struct daemon *d, const struct relay_action *action, enu
 static void publish(struct daemon *d, const struct relay_action *action)
 {
     struct outbox_row row;
-    struct producer_header list[256], id = {.name = "id", .value_n = 36};
+    struct producer_header list[256], id = {.name = "id", .name_n = 2, .value_n = 36};
     struct producer_record record = {.slot = action->slot, .topic = action->topic, .partition = action->partition};
     char id_text[37], error[256];
     const char *code = "";

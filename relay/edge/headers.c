@@ -41,7 +41,8 @@ static bool add(struct headers *h, const char *name, const json_t *value, char *
         snprintf(error, error_size, "a header is called \"id\", which is the event's own; give it another name");
         return false;
     }
-    h->list[h->list_n++] = (struct producer_header){.name = name, .value = json_string_value(value), .value_n = json_string_length(value)};
+    h->list[h->list_n++] = (struct producer_header){
+        .name = name, .name_n = strlen(name), .value = json_string_value(value), .value_n = json_string_length(value)};
     return true;
 }
 

@@ -68,6 +68,7 @@ bool producer_is_closed(const struct producer *p); /* Neither is open, nor endin
 
 struct producer_header {
     const char *name;
+    size_t name_n;
     const void *value;
     size_t value_n;
 };

@@ -135,7 +135,7 @@ TEST(producer_conf_forces_and_derives)
 /* The exact sizes are compared with a broker's limit in test_producer_kafka.c. */
 TEST(producer_record_counts_what_kafka_counts)
 {
-    struct producer_header header = {"id", "x", 1};
+    struct producer_header header = {"id", 2, "x", 1};
     struct producer_record record = {.payload = "", .payload_n = 0};
 
     CHECK_EQ(record_batch_bytes(&record), 61 + 1 + 6);

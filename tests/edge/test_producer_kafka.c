@@ -132,7 +132,7 @@ static void see_shape(void *data, const struct rig_message *m)
 
 TEST_WITHIN(producer_kafka_keeps_the_shape_of_a_record, 60)
 {
-    static const struct producer_header headers[] = {{"id", "0123", 4}, {"empty", "", 0}, {"id2", "x", 1}};
+    static const struct producer_header headers[] = {{"id", 2, "0123", 4}, {"empty", 5, "", 0}, {"id2", 3, "x", 1}};
     const struct producer_record records[] = {
         {.slot = 0,
          .topic_name = "t",
@@ -169,7 +169,7 @@ TEST_WITHIN(producer_kafka_keeps_the_shape_of_a_record, 60)
 /* The payload of the largest record that the guard lets through, and that the broker takes: to the byte. */
 TEST_WITHIN(producer_kafka_refuses_what_is_too_large, 60)
 {
-    static const struct producer_header header = {"id", "01234567-0123-0123-0123-012345678901", 36};
+    static const struct producer_header header = {"id", 2, "01234567-0123-0123-0123-012345678901", 36};
     struct kafka k = kafka_start();
     struct rig *rig = rig_new(k.bootstrap, NULL);
     struct producer_record record;
