@@ -38,16 +38,26 @@ struct relay_token decode_token(const struct database_result *result, uint32_t r
     return token;
 }
 
-/* -1 is the row's way of saying "any", as in Kafka's clients; other negative numbers name a partition that does not exist. */
-static int32_t decode_partition(const struct database_result *result, uint32_t i)
+/* -1, for any, where there is none. */
+static int64_t decode_wish(const struct database_result *result, uint32_t i)
 {
     uint32_t n;
-    int64_t partition;
 
-    if (!database_result_value(result, i, ROW_PARTITION, &n))
-        return -1;
-    partition = database_result_integer(result, i, ROW_PARTITION);
-    return partition < -1 || partition > INT32_MAX ? INT32_MAX : (int32_t)partition;
+    return database_result_value(result, i, ROW_PARTITION, &n) ? database_result_integer(result, i, ROW_PARTITION) : -1;
+}
+
+/* -1 is the row's way of saying "any", too, as in Kafka's clients; other negative numbers name a partition that does not exist. */
+static int32_t partition_of(int64_t wish)
+{
+    return wish < -1 || wish > INT32_MAX ? INT32_MAX : (int32_t)wish;
+}
+
+/* A small read does not tell sizes, only which rows are large. */
+static int64_t decode_size(const struct database_result *result, uint32_t i, const struct decode_limits *limits, int64_t wish)
+{
+    if (limits->small_only)
+        return wish == ROW_LARGE ? INT64_MAX : 0;
+    return database_result_integer(result, i, ROW_SIZE);
 }
 
 static bool row_settled(const struct database_result *result, uint32_t i, const struct decode_limits *limits)
@@ -70,7 +80,6 @@ static bool decode_unsettled(const struct database_result *result, uint32_t i, s
     found->key = database_result_value(result, i, ROW_KEY, &found->key_n);
     found->payload = database_result_value(result, i, ROW_PAYLOAD, &found->payload_n);
     found->headers = database_result_value(result, i, ROW_HEADERS, &found->headers_n);
-    row->partition = decode_partition(result, i);
     row->key_hash = found->key ? hash_key(topic, topic_n, found->key, found->key_n) : 0;
     row->spread = found->key ? hash_murmur2(found->key, found->key_n) : hash_murmur2(row->event_id.bytes, sizeof(row->event_id.bytes));
     row->bytes = found->key_n + found->payload_n + found->headers_n + OUTBOX_ROW_EXTRA;
@@ -80,11 +89,11 @@ static bool decode_unsettled(const struct database_result *result, uint32_t i, s
     return true;
 }
 
-static void decode_head(const struct database_result *result, struct relay_read *ret_read)
+static void decode_head(const struct database_result *result, bool small_only, struct relay_read *ret_read)
 {
     ret_read->token = decode_token(result, 0, ROW_EVENT_ID);
     ret_read->insert_lsn = (uint64_t)database_result_integer(result, 0, ROW_ID);
-    ret_read->flush_lsn = (uint64_t)database_result_integer(result, 0, ROW_SIZE);
+    ret_read->flush_lsn = (uint64_t)database_result_integer(result, 0, small_only ? ROW_PARTITION : ROW_SIZE);
     ret_read->rows_n = 0;
     ret_read->upto = INT64_MAX;
 }
@@ -104,11 +113,11 @@ bool decode_read(const struct database_result *result, const struct decode_limit
 
     assert(database_result_rows(result) > 0 && rows_n <= limits->rows);
     *ret_found = (struct decode_found){0, false};
-    decode_head(result, ret_read);
+    decode_head(result, limits->small_only, ret_read);
     ret_read->rows = rows;
     for (i = 0; i < rows_n; i++) {
-        int64_t row_size = database_result_integer(result, i + 1, ROW_SIZE);
-        rows[i] = (struct row){.id = database_result_integer(result, i + 1, ROW_ID), .partition = -1, .settled = true};
+        int64_t wish = decode_wish(result, i + 1), row_size = decode_size(result, i + 1, limits, wish);
+        rows[i] = (struct row){.id = database_result_integer(result, i + 1, ROW_ID), .partition = partition_of(wish), .settled = true};
         if (rows[i].id <= last_id) {
             *error = "the rows did not come in the order of their ids: is the id unique, and does the plan read by its index?";
             return false;

@@ -19,7 +19,7 @@ struct decode_limits {
     uint32_t row_bytes_max; /* as sent: with what is added to each row */
     bool settled;           /* the answer says which rows are */
     uint32_t small_bytes;   /* a row above it is large */
-    bool small_only;        /* large rows came without their bytes: the answer ends before the first; the others without a size */
+    bool small_only;        /* large rows came without their bytes: the answer ends before the first */
 };
 
 struct decode_found {

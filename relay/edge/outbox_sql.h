@@ -49,7 +49,8 @@ enum sql_name {
 };
 
 /* Columns of SQL_FETCH, SQL_FETCH_SMALL, SQL_FETCH_SETTLED, SQL_CATCH_UP and SQL_PATROL. The first row is the head: its id is the insert LSN,
- * its event_id the token, its size the flush LSN. SQL_FETCH_SMALL gives a size to large rows only: more than any limit. */
+ * its event_id the token, its size the flush LSN. SQL_FETCH_SMALL has no sizes: there the flush LSN is the head's partition, and the partition
+ * of a large row is ROW_LARGE. */
 enum sql_row {
     ROW_ID,
     ROW_EVENT_ID,
@@ -62,6 +63,8 @@ enum sql_row {
     ROW_SIZE,
     ROW_SETTLED
 };
+#define ROW_LARGE      INT64_MAX
+#define ROW_LARGE_TEXT "9223372036854775807"
 
 struct outbox_sql {
     struct database_statement list[SQL_N];

@@ -187,6 +187,31 @@ BOX_TEST_WITHIN(outbox_fetch_bounds_keys_too, 60)
     check_bounded("headers", "(SELECT jsonb_object_agg(gen_random_uuid(), gen_random_uuid()::text) FROM generate_series(1, 30))");
 }
 
+/* In a small read the column of partitions says which row is large, too: whatever a row asks for is told apart from it. */
+BOX_TEST_WITHIN(outbox_fetch_tells_partitions_from_large_rows, 60)
+{
+    static const int32_t wanted[] = {-1, 0, -1, INT32_MAX, INT32_MAX, INT32_MAX, 7, 3};
+    struct postgres p = box_postgres(NULL);
+    struct outbox_fetch fetch = {.from = 0, .rows = 10, .bytes = 20000};
+    struct box *b;
+
+    postgres_query(p.conninfo, "DROP TRIGGER event_moved ON outbox.event;"
+                               " ALTER TABLE outbox.event DROP CONSTRAINT event_partition_not_negative, ALTER partition TYPE bigint");
+    b = box_ready(&p);
+    postgres_query(p.conninfo, "INSERT INTO outbox.event (event_id, topic, partition, payload)"
+                               " SELECT gen_random_uuid(), 't', n, decode(repeat('ab', CASE n WHEN 3 THEN 1801 ELSE 1 END), 'hex')"
+                               " FROM unnest('{NULL,0,-1,-2,2147483648,9223372036854775807,7,3}'::int8[]) n");
+    CHECK_EQ(box_fetch_with(b, &fetch), 5); /* the sixth looks like a large row, and is asked for in the other form */
+    for (unsigned i = 0; i < 5; i++)
+        CHECK_EQ(b->rows[i].partition, wanted[i]);
+    CHECK_EQ(b->read.upto, 5);
+    CHECK_EQ(box_fetch_with(b, &fetch), 8);
+    for (unsigned i = 0; i < 8; i++)
+        CHECK_EQ(b->rows[i].partition, wanted[i]);
+    CHECK_EQ(b->read.upto, INT64_MAX);
+    box_free(b);
+}
+
 /* A row that is larger than any record may be comes without its payload, and does not use up the bytes of a fetch. */
 BOX_TEST_WITHIN(outbox_fetch_leaves_out_huge_payloads, 60)
 {
