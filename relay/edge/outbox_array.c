@@ -47,21 +47,21 @@ void array_start(struct array *a, enum array_type type, uint32_t elements_n, uin
 /* Room for `n` more elements. Returns where they go. */
 static unsigned char *elements_begin(struct array *a, uint32_t n, uint32_t element_n)
 {
-    unsigned char *at;
+    size_t bytes_n = (size_t)n * (4 + (size_t)element_n);
 
     assert(a->bytes_n >= 12);
-    reserve(a, HEADER_BYTES + (size_t)n * (4 + (size_t)element_n));
-    if (a->elements_n == 0 && n > 0) {
+    if (n == 0)
+        return a->bytes + a->bytes_n;
+    if (a->elements_n == 0) { /* the rest of the header, for which array_start has made room */
         array_put_int4(a->bytes, 1);
         array_put_int4(a->bytes + 16, 1);
         a->bytes_n = HEADER_BYTES;
     }
-    at = a->bytes + a->bytes_n;
-    a->bytes_n += (size_t)n * (4 + (size_t)element_n);
+    reserve(a, bytes_n);
     a->elements_n += n;
-    if (n > 0)
-        array_put_int4(a->bytes + 12, (int32_t)a->elements_n);
-    return at;
+    a->bytes_n += bytes_n;
+    array_put_int4(a->bytes + 12, (int32_t)a->elements_n);
+    return a->bytes + a->bytes_n - bytes_n;
 }
 
 void array_add(struct array *a, const void *element, uint32_t element_n)
